@@ -31,7 +31,7 @@ impl Group {
         Self { lanes: vec![(Role::Poll, None), (Role::Compute, None)] }
     }
 
-    fn compute_lanes(&self) -> usize {
+    pub(super) fn compute_lanes(&self) -> usize {
         self.lanes.iter().filter(|(role, _)| *role == Role::Compute).count()
     }
 }
@@ -68,28 +68,17 @@ impl Offer {
             Placement::Unpinned => unpinned(pool),
             Placement::Pairs(pairs) => explicit(pairs, topology)?,
         };
-        offer.with_compute_per_core(request.compute_per_core)
+        offer.check_compute_per_core(request.compute_per_core)
     }
 
     fn new(groups: Vec<Group>, what: &'static str, rule: &'static str) -> Self {
         Self { by_default: groups.len(), groups, what, rule, leftovers: BTreeMap::new(), notes: Vec::new() }
     }
 
-    /// Refuses a number of compute lanes that no core carries, and says so where only some do.
-    fn with_compute_per_core(mut self, asked: usize) -> Result<Self, PlanError> {
-        if asked == 1 {
-            return Ok(self);
-        }
+    /// Refuses a number of compute lanes that no core carries.
+    fn check_compute_per_core(self, asked: usize) -> Result<Self, PlanError> {
         let most = self.groups.iter().map(Group::compute_lanes).max().unwrap_or(0);
-        if most < asked {
-            return Err(PlanError::ComputePerCore { asked, most });
-        }
-        if self.groups.iter().any(|group| group.compute_lanes() < asked) {
-            self.notes.push(format!(
-                "some cores carry fewer than the {asked} compute lanes asked for: not all their siblings may be used"
-            ));
-        }
-        Ok(self)
+        if asked > 1 && asked > most { Err(PlanError::ComputePerCore { asked, most }) } else { Ok(self) }
     }
 }
 
@@ -162,7 +151,6 @@ fn whole_cores(request: &Request, topology: &Topology, pool: &Pool) -> Option<Of
     }
     let reason = "shares its core with a cpu reserved for the OS";
     offer.leftovers.extend(disturbed.iter().flatten().map(|cpu| (cpu.id, reason.to_owned())));
-    offer.notes.extend(strangers(&offer.groups, topology));
     if topology.smt == Smt::Unknown {
         offer.notes.push("the machine may hide siblings: that the cores are whole cannot be promised".to_owned());
     }
@@ -281,15 +269,6 @@ fn ranked(mut cpus: Vec<&Cpu>) -> Vec<&Cpu> {
 /// Fast cores first (the order of [`CoreKind`]), then one node and one cache domain after the other, so that a few pairs stay together.
 fn rank(cpu: &Cpu) -> (CoreKind, usize, usize, usize) {
     (cpu.kind, cpu.node, cpu.llc, cpu.id)
-}
-
-/// A note about siblings of lanes that cannot be kept empty, because they are not this process's to use.
-fn strangers(groups: &[Group], topology: &Topology) -> Option<String> {
-    let lanes = groups.iter().flat_map(|group| &group.lanes).filter_map(|(_, cpu)| *cpu);
-    let outside: BTreeSet<usize> =
-        lanes.flat_map(|id| topology.siblings(id)).filter(|cpu| !cpu.allowed).map(|cpu| cpu.id).collect();
-    (!outside.is_empty())
-        .then(|| format!("others may run on {}, outside the affinity mask, and share cores with lanes", Cpus(&outside)))
 }
 
 /// What to tell somebody who insists on siblings.

@@ -1,6 +1,6 @@
 //! The planner's main line: check the request, gather cpus, shape them into groups, take as many as wanted, number the lanes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::PlanError;
 use super::offer::{Group, Offer};
@@ -27,10 +27,8 @@ pub(crate) fn plan(request: &Request, topology: &Topology) -> Result<Plan, PlanE
     let lanes = number_lanes(groups, topology);
     let sharing = groups.iter().map(|group| sharing(group, &lanes, topology)).collect();
     let left_out = left_out(&lanes, &pool, &offer, &quantity, topology);
-    let mut notes = [pool.notes, offer.notes, quantity.notes].concat();
-    if request.placement == Placement::Unpinned && lanes.len() > pool.usable.len() {
-        notes.push(format!("{} unpinned lanes share {}: bounds are best effort", lanes.len(), Cpus(&pool.usable)));
-    }
+    let notes =
+        [pool.notes.clone(), offer.notes, quantity.notes, remarks(request, groups, &lanes, &pool, topology)].concat();
     Ok(Plan { lanes, sharing, left_out, notes })
 }
 
@@ -128,11 +126,7 @@ fn left_out(lanes: &[LanePlan], pool: &Pool, offer: &Offer, quantity: &Quantity,
             beside.entry(*sibling).or_insert(cpu);
         }
     }
-    let busy: Vec<usize> = {
-        let mut busy: Vec<usize> = lanes.iter().filter_map(|lane| lane.cpu).collect();
-        busy.sort_unstable();
-        busy
-    };
+    let busy: BTreeSet<usize> = lanes.iter().filter_map(|lane| lane.cpu).collect();
     let reason = |id: usize| {
         let dropped = pool.reasons.get(&id).cloned();
         dropped
@@ -140,8 +134,31 @@ fn left_out(lanes: &[LanePlan], pool: &Pool, offer: &Offer, quantity: &Quantity,
             .or_else(|| offer.leftovers.get(&id).cloned())
             .unwrap_or_else(|| quantity.reason.clone())
     };
-    let idle = topology.cpus.iter().map(|cpu| cpu.id).filter(|id| busy.binary_search(id).is_err());
+    let idle = topology.cpus.iter().map(|cpu| cpu.id).filter(|id| !busy.contains(id));
     idle.map(|cpu| LeftOut { cpu, reason: reason(cpu) }).collect()
+}
+
+/// What can only be said of the lanes as chosen.
+fn remarks(request: &Request, groups: &[Group], lanes: &[LanePlan], pool: &Pool, topology: &Topology) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let asked = request.compute_per_core;
+    if asked > 1 && groups.iter().any(|group| group.compute_lanes() < asked) {
+        remarks.push(format!(
+            "some cores carry fewer than the {asked} compute lanes asked for: not all their siblings may be used"
+        ));
+    }
+    let siblings = lanes.iter().flat_map(|lane| &lane.siblings).copied();
+    let strange: BTreeSet<usize> = siblings.filter(|id| topology.cpu(*id).is_some_and(|cpu| !cpu.allowed)).collect();
+    if request.placement == Placement::WholeCores && !strange.is_empty() {
+        remarks.push(format!(
+            "others may run on {}, outside the affinity mask, and share cores with lanes",
+            Cpus(&strange)
+        ));
+    }
+    if request.placement == Placement::Unpinned && lanes.len() > pool.usable.len() {
+        remarks.push(format!("{} unpinned lanes share {}: bounds are best effort", lanes.len(), Cpus(&pool.usable)));
+    }
+    remarks
 }
 
 /// Why a usable cpu stays empty for the sake of the lane on its core.
