@@ -159,7 +159,12 @@ fn draw_machine(dice: &mut Dice) -> Topology {
     }
     if dice.one_in(5) {
         machine = machine.each(ids.iter().copied(), |cpu| {
-            cpu.kind = if cpu.core % 3 == 0 { CoreKind::Efficiency } else { CoreKind::Performance };
+            cpu.kind = match cpu.core % 3 {
+                0 => CoreKind::Efficiency,
+                1 => CoreKind::Performance,
+                // What the machine says nothing of is not mixed with what it knows, either.
+                _ => CoreKind::Uniform,
+            };
         });
     }
     if dice.one_in(3) {

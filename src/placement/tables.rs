@@ -221,7 +221,7 @@ fn cpus_node_and_isolation_narrow_the_choice() {
     assert_eq!(reason(&planned, 6), "not on node 0");
     assert!(reason(&planned, 4).starts_with("isolated"));
 
-    let only_isolated = Machine::adjacent(4, 2).isolated(4..8).mask(4..8).build();
+    let only_isolated = Machine::adjacent(4, 2).isolated(2..8).mask(4..8).build();
     assert_eq!(short(&plan(&Request::default(), &only_isolated).expect("meant")), ["seen p4 c5", "seen p6 c7"]);
 
     let error = plan(&Request { node: Some(2), ..Request::default() }, &machine);
