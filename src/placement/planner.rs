@@ -12,8 +12,8 @@ use crate::topology::{Smt, Topology};
 
 /// Decides which lane runs on which cpu.
 ///
-/// Pure: the same request and topology give the same plan. Costs a few passes over the cpus, some of them with one over
-/// their siblings; milliseconds for thousands of cpus.
+/// Pure: the same request and topology give the same plan. At worst quadratic in the number of
+/// cpus, because siblings are looked up by a sweep over them; it runs once, when a runtime is built.
 ///
 /// # Errors
 /// [`PlanError`] for what cannot be had; nothing is clamped to something else.
