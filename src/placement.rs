@@ -25,6 +25,7 @@
 //! `cpus` names only them, and wherever [`Placement::Pairs`] says so.
 
 mod error;
+mod lane_info;
 mod offer;
 mod planner;
 mod pool;
@@ -42,6 +43,7 @@ mod tables;
 use std::collections::BTreeSet;
 
 pub use error::{CpuFault, PlanError};
+pub use lane_info::LaneInfo;
 pub(crate) use planner::plan;
 
 /// The policy that places lanes on cpus. See the variants for what each promises.

@@ -1,9 +1,11 @@
 //! The pollers of one lane, and one sweep over them.
 
-use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use once_cell::sync::OnceCell;
 
@@ -46,6 +48,10 @@ struct Slot {
     stopping: bool,
     armed: bool,
     wake: Wake,
+    /// When it asked to be called again at the latest.
+    due: Option<Ticks>,
+    /// The earliest deadline that the lane was told for it and that has not passed.
+    told: Option<Ticks>,
 }
 
 /// How a poller is woken, as asked at adoption.
@@ -70,8 +76,9 @@ pub(crate) struct PollerSet {
     watched: usize,
     consent: bool,
     lends: bool,
-    /// Index of the poller that is being called, for whoever catches its panic.
-    at: Cell<usize>,
+    /// Index of the poller that is being called: for whoever catches its panic, and, read by other threads, for the report of a lane that
+    /// does not come back.
+    at: Arc<AtomicUsize>,
 }
 
 impl PollerSet {
@@ -86,7 +93,7 @@ impl PollerSet {
             watched: 0,
             consent: true,
             lends: true,
-            at: Cell::new(0),
+            at: Arc::new(AtomicUsize::new(0)),
         }
     }
 
@@ -130,7 +137,7 @@ impl PollerSet {
                 let id = PollerId(self.next_id);
                 self.next_id += 1;
                 let stopping = self.stopping || poller.stop_requested();
-                self.slots.push(Slot { id, poller, peek, called_at: Ticks::default(), stopping, armed: false, wake });
+                self.slots.push(Slot { id, poller, peek, called_at: Ticks::default(), stopping, armed: false, wake, due: None, told: None });
                 self.recount();
                 false
             }
@@ -155,25 +162,29 @@ impl PollerSet {
         }
     }
 
-    /// One call of each poller that the sweep is for, in order of adoption. `call_after` hears of pollers that asked for a deadline.
+    /// One call of each poller that the sweep is for, in order of adoption. `deadline` hears of pollers that want to be called by an instant;
+    /// the lane answers with [`due`](Self::due) when it has come.
     pub(crate) fn sweep(
         &mut self,
         cx: &mut PollCx<'_>,
         now: Ticks,
         sweep: Sweep,
-        mut call_after: impl FnMut(PollerId, std::time::Duration),
+        ticks_of: impl Fn(Duration) -> u64,
+        mut deadline: impl FnMut(Ticks, PollerId),
     ) -> Swept {
         let mut swept = Swept::default();
-        self.at.set(0);
-        while self.at.get() < self.slots.len() {
+        let mut at = 0;
+        while at < self.slots.len() {
             // One guard for the whole sweep: it costs nothing until somebody panics, and `at` says who did.
-            let outcome = catch_unwind(AssertUnwindSafe(|| self.sweep_on(cx, now, sweep, &mut swept, &mut call_after)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                self.sweep_from(&mut at, cx, now, sweep, &mut swept, &ticks_of, &mut deadline)
+            }));
             let end = match outcome {
                 Ok(None) => break,
                 Ok(Some(end)) => end,
                 Err(payload) => End::Panicked(payload),
             };
-            swept.panics += u32::from(self.remove(self.at.get(), end));
+            swept.panics += u32::from(self.remove(at, end));
             swept.ended = true;
         }
         swept
@@ -181,24 +192,28 @@ impl PollerSet {
 
     /// Sweeps from `at` on; stops at a poller that has to be removed.
     #[inline]
-    fn sweep_on(
+    #[allow(clippy::too_many_arguments)] // the locals of `sweep`, whose loop this is
+    fn sweep_from(
         &mut self,
+        at: &mut usize,
         cx: &mut PollCx<'_>,
         now: Ticks,
         sweep: Sweep,
         swept: &mut Swept,
-        call_after: &mut impl FnMut(PollerId, std::time::Duration),
+        ticks_of: &impl Fn(Duration) -> u64,
+        deadline: &mut impl FnMut(Ticks, PollerId),
     ) -> Option<End> {
-        let refresh = self.peek_refresh;
-        let at = &self.at;
-        while let Some(slot) = self.slots.get_mut(at.get()) {
-            if sweep == Sweep::Peeking && !slot.stopping && slot.is_quiet(now, refresh) {
+        while let Some(slot) = self.slots.get_mut(*at) {
+            if sweep == Sweep::Peeking && !slot.stopping && slot.is_quiet(now, self.peek_refresh) {
                 slot.poller.skipped();
-                at.set(at.get() + 1);
+                *at += 1;
                 continue;
             }
+            // Relaxed: a hint for a report.
+            self.at.store(*at, Relaxed);
             cx.stopping = slot.stopping;
             slot.called_at = now;
+            slot.due = None;
             match slot.poller.poll(cx) {
                 Progress::Idle if slot.stopping => return Some(End::Done),
                 Progress::Idle => {}
@@ -212,17 +227,23 @@ impl PollerSet {
                 Progress::Done => return Some(End::Done),
             }
             if let Some(delay) = cx.call_after.take() {
-                call_after(slot.id, delay);
+                let due = now.after(ticks_of(delay));
+                slot.due = Some(due);
+                slot.tell(due, deadline);
             }
-            at.set(at.get() + 1);
+            *at += 1;
         }
         None
     }
 
-    /// Makes the next peeking sweep call this poller: its deadline is due.
-    pub(crate) fn call_next(&mut self, id: PollerId) {
-        if let Some(slot) = self.slots.iter_mut().find(|slot| slot.id == id) {
-            slot.called_at = Ticks::default();
+    /// A deadline told for this poller has come. If the poller has not moved it meanwhile, the next sweep calls it, whatever its peek says.
+    pub(crate) fn due(&mut self, id: PollerId, now: Ticks, mut deadline: impl FnMut(Ticks, PollerId)) {
+        let Some(slot) = self.slots.iter_mut().find(|slot| slot.id == id) else { return };
+        slot.told = None;
+        match slot.due {
+            Some(due) if due > now => slot.tell(due, &mut deadline),
+            Some(_) => slot.called_at = Ticks::default(),
+            None => {}
         }
     }
 
@@ -270,9 +291,14 @@ impl PollerSet {
         panics
     }
 
-    /// Name of the poller that is being called, or was called last.
-    pub(crate) fn name_at_call(&self) -> Option<&str> {
-        self.slots.get(self.at.get()).map(|slot| slot.poller.name())
+    /// Index of the poller that is being called, or was called last, as other threads see it.
+    pub(crate) fn at(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.at)
+    }
+
+    /// The pollers' names, by that index.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.slots.iter().map(|slot| slot.poller.name())
     }
 
     /// Visits pollers in order until one answers `false`; removes those that panic.
@@ -329,6 +355,14 @@ struct Visit {
 }
 
 impl Slot {
+    /// Tells the lane of a deadline, unless it knows of an earlier one: a poller that asks in every call must not fill the lane's heap.
+    fn tell(&mut self, due: Ticks, deadline: &mut impl FnMut(Ticks, PollerId)) {
+        if self.told.is_none_or(|told| due < told) {
+            self.told = Some(due);
+            deadline(due, self.id);
+        }
+    }
+
     /// Whether the peek saves this call.
     #[inline]
     fn is_quiet(&self, now: Ticks, refresh: u64) -> bool {

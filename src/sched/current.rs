@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::shared::Shared;
 use super::deque::Own;
 use crate::RejectedBecause;
+use crate::placement::Role;
 use crate::poll::Ports;
 use crate::task::{Runnable, Scheduler};
 use crate::wait::clock::Ticks;
@@ -86,6 +87,22 @@ impl Drop for Entered {
 }
 
 impl LaneCx {
+    pub(crate) fn new(shared: Arc<Shared>, lane: usize, queue: Own) -> Self {
+        Self {
+            shared,
+            lane,
+            queue,
+            doing: Cell::new(Doing::Lane),
+            has_pollers: Cell::new(false),
+            wake_after_pass: Cell::new(false),
+            pass_start: Cell::new(Ticks::default()),
+        }
+    }
+
+    pub(crate) fn role(&self) -> Role {
+        self.shared.lane(self.lane).info.plan.role
+    }
+
     /// Does `work` as `doing`, also for whoever asks meanwhile.
     pub(crate) fn while_doing<R>(&self, doing: Doing, work: impl FnOnce() -> R) -> R {
         let before = self.doing.replace(doing);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use once_cell::sync::OnceCell;
+use parking_lot::Mutex;
 
 use super::blocking::Blocking;
 use super::current::{self, LaneCx};
@@ -41,7 +42,8 @@ pub(crate) struct Lane {
     pub has_tasks: CachePadded<AtomicBool>,
     /// What it runs now, for the report of a shutdown that did not end: null, or a [`Kind`].
     pub running: AtomicPtr<Kind>,
-    /// Name of the poller that is being called, for the same report; published when the lane is asked to stop.
+    /// Which poller is being called (an index), and the pollers' names, for the same report.
+    pub poller_names: Mutex<(Arc<AtomicUsize>, Vec<String>)>,
     pub inbox: Inbox,
     /// Made when the first poller with a descriptor comes.
     pub bell: OnceCell<OwnedFd>,
@@ -83,10 +85,11 @@ impl Shared {
             stealer,
             has_tasks: CachePadded::new(AtomicBool::new(false)),
             running: AtomicPtr::new(std::ptr::null_mut()),
+            poller_names: Mutex::new((Arc::default(), Vec::new())),
             inbox: Inbox::new(),
             bell: OnceCell::new(),
             counters: LaneCounters::default(),
-            times: Totals::default(),
+            times: Totals::new(),
             kinds: Kinds::new(),
         };
         Self {
@@ -190,12 +193,15 @@ impl Shared {
         match self.sleepers.notify(near) {
             Notify::SearcherFinds => {}
             Notify::Sleeper(lane) | Notify::Lender(lane) => self.ring(lane),
-            Notify::AllBusy => {
-                // Relaxed: a hint for lanes that are awake and look at it every idle pass. Loaded first to keep the line shared.
-                if !self.help_wanted.load(Relaxed) {
-                    self.help_wanted.store(true, Relaxed);
-                }
-            }
+            Notify::AllBusy => self.ask_help(),
+        }
+    }
+
+    /// Asks poll lanes that are awake and quiet to look at the queues.
+    pub(crate) fn ask_help(&self) {
+        // Relaxed: a hint for lanes that look at it every idle pass. Loaded first, to keep the line shared.
+        if !self.help_wanted.load(Relaxed) {
+            self.help_wanted.store(true, Relaxed);
         }
     }
 
@@ -243,8 +249,26 @@ impl Shared {
     }
 
     fn cancel(&self, task: Runnable) {
+        self.exits.task_cancelled();
         // Panics of what is dropped are contained in the task; whoever joins it hears of the cancellation.
         let _ = task.cancel();
+    }
+}
+
+impl Lane {
+    /// What it does now, as far as another thread can tell.
+    pub(crate) fn doing(&self) -> String {
+        // Relaxed: a hint for people.
+        let running = self.running.load(Relaxed);
+        // SAFETY: the pointer was made from a `&'static Kind` in `run_task`, or it is null.
+        if let Some(kind) = unsafe { running.as_ref() } {
+            return format!("a task of type {}", (kind.type_name)());
+        }
+        let names = self.poller_names.lock();
+        match names.1.get(names.0.load(Relaxed)) {
+            Some(name) => format!("poller `{name}`"),
+            None => "its own work".into(),
+        }
     }
 }
 
