@@ -35,7 +35,7 @@ struct Shard {
 /// [`Listing`](super::body::Listing) see to and `task::future` asserts.
 #[repr(C)]
 pub(super) struct Listed {
-    header: Header,
+    _header: Header,
     links: Links,
 }
 
@@ -125,7 +125,7 @@ impl Registry {
 }
 
 /// The shard of a task at `address`, among a power of two of `shards`: as good as random, and always the same.
-fn shard_of(address: usize, shards: usize) -> usize {
+pub(super) fn shard_of(address: usize, shards: usize) -> usize {
     /// 2^64 divided by the golden ratio: multiplied by it, addresses that differ by small steps differ in their upper bits (Fibonacci hashing).
     const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
     let mixed = (address as u64).wrapping_mul(GOLDEN) >> u32::BITS;
