@@ -4,7 +4,10 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("twolane runs on Linux: it reads /sys, pins with sched_setaffinity and parks on futexes and epoll");
 
+#[allow(unsafe_code)]
+pub(crate) mod arch;
 pub(crate) mod sync;
 
 pub mod placement;
 pub mod topology;
+pub mod wait;
