@@ -4,17 +4,45 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("twolane runs on Linux: it reads /sys, pins with sched_setaffinity and parks on futexes and epoll");
 
+#[allow(unsafe_code)]
+pub(crate) mod arch;
 pub(crate) mod sync;
-
 #[allow(unsafe_code)]
 pub(crate) mod task;
 
-pub use task::{AbortOnDrop, JoinError, JoinHandle};
+pub(crate) mod sched;
 
+#[cfg(not(twolane_loom))]
+mod builder;
+#[cfg(not(twolane_loom))]
+mod error;
+#[cfg(not(twolane_loom))]
+pub mod metrics;
 #[cfg(not(twolane_loom))]
 pub mod placement;
 #[cfg(not(twolane_loom))]
+mod poll;
+#[cfg(not(twolane_loom))]
+mod runtime;
+#[cfg(all(feature = "sim", not(twolane_loom)))]
+pub mod sim;
+#[cfg(not(twolane_loom))]
 pub mod topology;
+#[cfg(not(twolane_loom))]
+pub mod wait;
+
+#[cfg(not(twolane_loom))]
+pub use {
+    builder::Builder,
+    error::{Error, Rejected, RejectedBecause},
+    metrics::{LaneMetrics, Metrics, Misses},
+    placement::{LaneInfo, Placement, Plan, Role, Sharing},
+    poll::{Peek, PeekError, PollCx, PollFn, Poller, PollerError, PollerHandle, PollerStats, Progress, WakeBy, poll_fn},
+    runtime::{Handle, Runtime, Where},
+    sched::shutdown::{ShutdownReport, StuckLane},
+    wait::{Etiquette, Park, Relief},
+};
+pub use task::{AbortOnDrop, JoinError, JoinHandle};
 
 #[cfg(twolane_loom)]
 #[doc(hidden)]
