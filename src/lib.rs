@@ -7,4 +7,6 @@ compile_error!("twolane runs on Linux: it reads /sys, pins with sched_setaffinit
 pub(crate) mod sync;
 
 pub mod placement;
+#[cfg(feature = "sim")]
+pub mod sim;
 pub mod topology;

@@ -23,10 +23,9 @@ pub(super) fn hypervisor(files: &mut Files<'_>) -> bool {
     })
 }
 
-/// What is known about SMT.
-pub(super) fn smt(files: &mut Files<'_>, siblings_seen: bool, hypervisor: bool) -> Smt {
-    let control = files.text(format!("{CPU}/smt/control"));
-    decide_smt(siblings_seen, hypervisor, control.as_deref().map(str::trim))
+/// What the kernel says of SMT: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`.
+pub(super) fn smt_control(files: &mut Files<'_>) -> Option<String> {
+    files.text(format!("{CPU}/smt/control")).map(|control| control.trim().to_owned())
 }
 
 /// Siblings that are seen are there. Siblings that are not seen are absent only if somebody who can know says so.

@@ -19,6 +19,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use self::files::Files;
+#[cfg(feature = "hwloc")]
+pub(super) use self::kinds::by_measure as kinds_by_measure;
+pub(super) use self::machine::decide_smt;
 use super::cpulist::CpuList;
 use super::{Cpu, Topology, TopologyError, pin};
 
@@ -82,8 +85,32 @@ pub(crate) fn read(host: &Host) -> Result<Topology, TopologyError> {
             allowed: allowed.contains(&id),
         })
         .collect();
-    let smt = machine::smt(&mut files, siblings_seen, hypervisor);
+    let smt = decide_smt(siblings_seen, hypervisor, machine::smt_control(&mut files).as_deref());
     Ok(Topology { cpus, smt, hypervisor, quota: limits.quota, notes: files.into_notes() })
+}
+
+/// What a reader of cpus and caches alone leaves out.
+#[cfg(feature = "hwloc")]
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Besides {
+    pub isolated: CpuList,
+    pub hypervisor: bool,
+    pub smt_control: Option<String>,
+    pub quota: Option<super::Quota>,
+    pub notes: Vec<String>,
+}
+
+/// Reads that.
+#[cfg(feature = "hwloc")]
+pub(crate) fn besides(host: &Host) -> Besides {
+    let mut files = Files::new(&host.root);
+    Besides {
+        isolated: presence::isolated(&mut files),
+        hypervisor: machine::hypervisor(&mut files),
+        smt_control: machine::smt_control(&mut files),
+        quota: limits::read(&mut files).quota,
+        notes: files.into_notes(),
+    }
 }
 
 /// The affinity mask, or `None` where nobody can tell; then every online cpu counts.

@@ -27,7 +27,7 @@ pub(super) fn read(files: &mut Files<'_>, affinity: Option<&BTreeSet<usize>>) ->
     };
     let mut present = listed(files, "present");
     let mut online = listed(files, "online");
-    let isolated = files.list(format!("{CPU}/isolated")).unwrap_or_default();
+    let isolated = isolated(files);
 
     if present.is_none() || online.is_none() {
         let (there, running) = from_directories(files);
@@ -59,6 +59,11 @@ pub(super) fn read(files: &mut Files<'_>, affinity: Option<&BTreeSet<usize>>) ->
 
 /// Where the kernel describes cpus.
 pub(super) const CPU: &str = "sys/devices/system/cpu";
+
+/// The cpus that `isolcpus` names.
+pub(super) fn isolated(files: &mut Files<'_>) -> CpuList {
+    files.list(format!("{CPU}/isolated")).unwrap_or_default()
+}
 
 fn guess(files: &mut Files<'_>, name: &str, from: &str, cpus: BTreeSet<usize>) -> Option<BTreeSet<usize>> {
     if cpus.is_empty() {
