@@ -127,7 +127,8 @@ fn affinity(from: Affinity, files: &mut Files<'_>) -> Option<BTreeSet<usize>> {
             const STATUS: &str = "proc/self/status";
             let status = files.text(STATUS)?;
             let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-            files.understood(STATUS, list.parse::<CpuList>()).map(CpuList::into_set)
+            let mask = files.understood(STATUS, list.parse::<CpuList>())?;
+            (!mask.is_empty()).then(|| mask.into_set())
         }
     }
 }

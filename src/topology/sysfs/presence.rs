@@ -70,7 +70,7 @@ fn guess(files: &mut Files<'_>, name: &str, from: &str, cpus: BTreeSet<usize>) -
         return None;
     }
     let place = files.place(format!("{CPU}/{name}"));
-    files.note(name, format!("{} is missing or says nothing; {from} are taken instead.", place.display()));
+    files.note(name, format!("{} is missing or says nothing; taken instead: {from}.", place.display()));
     Some(cpus)
 }
 
