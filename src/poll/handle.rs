@@ -19,8 +19,8 @@ pub(crate) trait Bell: Send + Sync {
     fn ring(&self, lane: usize);
     /// Runs `wait`, which blocks; or returns `false` at once, where blocking could not end.
     fn may_block(&self, wait: &mut dyn FnMut()) -> bool;
-    /// One poller less, for the shutdown.
-    fn poller_ended(&self);
+    /// One poller less on `lane`.
+    fn poller_ended(&self, lane: usize);
 }
 
 /// A poller that was given to a lane. Dropping the handle leaves the poller running.
@@ -209,7 +209,7 @@ impl<R> Resolver<R> {
             *outcome = Outcome::Ended(result);
             self.0.ended.notify_all();
             drop(outcome);
-            self.0.bell.poller_ended();
+            self.0.bell.poller_ended(self.0.lane);
         }
     }
 }
@@ -378,7 +378,7 @@ mod tests {
             wait();
             true
         }
-        fn poller_ended(&self) {}
+        fn poller_ended(&self, _lane: usize) {}
     }
 
     fn adopt<P: Poller + Send + 'static>(poller: P) -> (Option<Box<dyn AnyPoller>>, PollerHandle<P>) {

@@ -13,6 +13,7 @@ use super::current::{self, Doing};
 use super::shared::Shared;
 use crate::placement::Role;
 use crate::sync::Futex;
+use crate::task::{JoinError, JoinHandle};
 
 /// Counts the compute lanes that block.
 #[derive(Debug)]
@@ -114,5 +115,24 @@ pub(crate) fn drive<F: Future>(_permit: &Permit, future: F) -> F::Output {
         while parker.0.swap(WAITING, Acquire) == WAITING {
             parker.0.wait(WAITING, None);
         }
+    }
+}
+
+/// Whether the calling thread is a lane that may run a task right here: inside a task, on any lane without pollers of its own to serve.
+pub(crate) fn may_run_inline() -> bool {
+    current::with(|lane| {
+        lane.is_some_and(|lane| lane.doing.get() == Doing::Task && !(lane.has_pollers.get() && lane.role() == Role::Poll))
+    })
+}
+
+/// Waits for `handle` if the calling thread may; else takes what is there now, or gives the handle back.
+pub(crate) fn drive_or_poll_once<T>(mut handle: JoinHandle<T>) -> Result<Result<T, JoinError>, JoinHandle<T>> {
+    // What is there already needs no permit: this is how the last compute lane gets the output of a task that it ran itself.
+    if let Poll::Ready(result) = handle.poll_join(Waker::noop()) {
+        return Ok(result);
+    }
+    match permit() {
+        Some(permit) => Ok(drive(&permit, handle)),
+        None => Err(handle),
     }
 }

@@ -45,6 +45,8 @@ pub(crate) struct Lane {
     /// Which poller is being called (an index), and the pollers' names, for the same report.
     pub poller_names: Mutex<(Arc<AtomicUsize>, Vec<String>)>,
     pub inbox: Inbox,
+    /// Pollers that were assigned to this lane and have not ended.
+    pub assigned: AtomicUsize,
     /// Made when the first poller with a descriptor comes.
     pub bell: OnceCell<OwnedFd>,
     pub counters: LaneCounters,
@@ -87,6 +89,7 @@ impl Shared {
             running: AtomicPtr::new(std::ptr::null_mut()),
             poller_names: Mutex::new((Arc::default(), Vec::new())),
             inbox: Inbox::new(),
+            assigned: AtomicUsize::new(0),
             bell: OnceCell::new(),
             counters: LaneCounters::default(),
             times: Totals::new(),
@@ -297,7 +300,9 @@ impl crate::poll::Bell for Shared {
         }
     }
 
-    fn poller_ended(&self) {
+    fn poller_ended(&self, lane: usize) {
+        // Relaxed: a hint for the next assignment.
+        self.lane(lane).assigned.fetch_sub(1, Relaxed);
         // Release: what the poller did is seen by the shutdown that sees it gone. Partner: the Acquire load in `shutdown`.
         self.live_pollers.fetch_sub(1, Release);
         self.exits.nudge();
