@@ -8,10 +8,10 @@
 //! | `ticks() -> u64` | The counter as it is, a few nanoseconds to read, neither scaled nor ordered with memory. `0` for ever where there is none. |
 //! | `capabilities() -> Capabilities` | What this cpu states about itself. |
 //!
-//! **Nothing is probed by executing it.** Hypervisors hide instructions (and then they really trap), so what the cpu states
-//! is the only evidence that counts, and an instruction that is not stated is not there. A probe answers with a token
-//! ([`Waitpkg`] and its fellows): code that wants to execute the instruction takes the token as an argument, and tokens are made
-//! nowhere but in these files.
+//! **Nothing is probed by executing it.** Hypervisors hide instructions (and then they really trap), so what the cpu
+//! states is the only evidence that counts, and an instruction that is not stated is not there. A probe answers with a
+//! token ([`Waitpkg`] and its fellows): code that wants to execute the instruction takes the token as an argument, and
+//! tokens are made nowhere but in these files.
 //!
 //! Whether ticks are good for measuring time is decided in `wait::clock`, which also scales them.
 
@@ -55,8 +55,8 @@ pub(crate) struct Capabilities {
 }
 
 impl Capabilities {
-    /// Asks the cpu that runs the calling thread. Tens of microseconds under a hypervisor, which answers in the cpu's stead:
-    /// done at start, never in a loop.
+    /// Asks the cpu that runs the calling thread. Tens of microseconds under a hypervisor, which answers in the cpu's
+    /// stead: done at start, never in a loop.
     pub(crate) fn detect() -> Self {
         native::capabilities()
     }
@@ -82,7 +82,8 @@ pub(crate) struct MonitorLine {
 
 /// Holding one means: this cpu executes TPAUSE, UMONITOR and UMWAIT without trapping.
 ///
-/// It does not mean that they wait for long, or at all: the operating system caps them, and some hypervisors make them no-ops.
+/// It does not mean that they wait for long, or at all: the operating system caps them, and some hypervisors make them
+/// no-ops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waitpkg(());
 

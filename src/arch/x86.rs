@@ -9,11 +9,12 @@ pub(crate) fn pause() {
     std::hint::spin_loop();
 }
 
-/// RDTSC, not ordered with the instructions around it: a reading may be early or late by what the cpu reorders (tens of ticks).
+/// RDTSC, not ordered with the instructions around it: a reading may be early or late by what the cpu reorders (tens of
+/// ticks).
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {
-    // SAFETY: every x86-64 cpu has RDTSC. Where the kernel is told to make it fault (PR_SET_TSC), so do the vDSO's clocks,
-    // without which no thread of Rust's runs.
+    // SAFETY: every x86-64 cpu has RDTSC. Where the kernel is told to make it fault (PR_SET_TSC), so do the vDSO's
+    // clocks, without which no thread of Rust's runs.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
@@ -59,8 +60,8 @@ fn capabilities_from<R: CpuIdReader>(leaves: R) -> Capabilities {
     }
 }
 
-/// The counter's rate: the hypervisor's word first (it may scale the counter), then the crystal's, then the nominal frequency,
-/// at which the counters of Intel's cores run when the crystal's rate is left out.
+/// The counter's rate: the hypervisor's word first (it may scale the counter), then the crystal's, then the nominal
+/// frequency, at which the counters of Intel's cores run when the crystal's rate is left out.
 fn stated_rate<R: CpuIdReader>(cpu: &CpuId<R>) -> Option<StatedRate> {
     const HZ_PER_KHZ: u64 = 1_000;
     const HZ_PER_MHZ: u64 = 1_000_000;

@@ -1,12 +1,13 @@
 //! What time is it, in a few nanoseconds? Ticks, and their scale.
 //!
-//! [`Clock`] reads the cpu's counter where that is known to be a clock: the cpu calls it invariant, the kernel (which watches it all the
-//! time) still trusts it, and its rate was measured here against the kernel's raw clock. A rate that the machine states is
-//! used if the measurement bears it out, because it is exact; a guest may well be told a rate that is not its own.
-//! Where one of these fails, [`ClockError`] says which, and CLOCK_MONOTONIC serves instead, at about three times the cost.
+//! [`Clock`] reads the cpu's counter where that is known to be a clock: the cpu calls it invariant, the kernel (which
+//! watches it all the time) still trusts it, and its rate was measured here against the kernel's raw clock. A rate that
+//! the machine states is used if the measurement bears it out, because it is exact; a guest may well be told a rate
+//! that is not its own. Where one of these fails, [`ClockError`] says which, and CLOCK_MONOTONIC serves instead, at
+//! about three times the cost.
 //!
-//! Arithmetic on ticks saturates everywhere. A counter may jump (a migrated virtual machine, a cpu whose counter is behind another's),
-//! and time that runs backwards has elapsed 0.
+//! Arithmetic on ticks saturates everywhere. A counter may jump (a migrated virtual machine, a cpu whose counter is
+//! behind another's), and time that runs backwards has elapsed 0.
 
 use crate::arch::{self, Capabilities, StatedRate};
 use once_cell::sync::OnceCell;
@@ -40,7 +41,8 @@ pub(crate) trait Spin {
     fn pause(&self);
 }
 
-/// A clock that costs a few nanoseconds to read. Copies are the same clock; all clocks over the cpu's counter in a process are the same.
+/// A clock that costs a few nanoseconds to read. Copies are the same clock; all clocks over the cpu's counter in a
+/// process are the same.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     source: Source,
@@ -57,14 +59,16 @@ pub(crate) enum Source {
 }
 
 impl Clock {
-    /// The clock over the cpu's counter. Its rate is measured once a process, which takes about 4 ms (asleep); later calls are cheap.
+    /// The clock over the cpu's counter. Its rate is measured once a process, which takes about 4 ms (asleep); later
+    /// calls are cheap.
     ///
-    /// `kernel_trusts_counter` is what the kernel's own choice of clock source tells; whoever reads `/sys` passes it in.
+    /// `kernel_trusts_counter` is what the kernel's own choice of clock source tells; whoever reads `/sys` passes it
+    /// in.
     ///
     /// # Errors
     ///
-    /// [`ClockError`] says why the counter is no clock here; [`Clock::monotonic`] always is one. A failed measurement is not kept:
-    /// the next call measures again.
+    /// [`ClockError`] says why the counter is no clock here; [`Clock::monotonic`] always is one. A failed measurement
+    /// is not kept: the next call measures again.
     pub(crate) fn over_counter(cpu: &Capabilities, kernel_trusts_counter: bool) -> Result<Self, ClockError> {
         // One rate for the process, so that instants taken by different lanes compare and convert alike.
         static RATE: OnceCell<Rate> = OnceCell::new();
@@ -91,7 +95,7 @@ impl Clock {
         }
     }
 
-    /// The instant now. RDTSC costs about 11 ns for a pair of readings, CLOCK_MONOTONIC about 35 ns.
+    /// The instant now. RDTSC costs about 12 ns, CLOCK_MONOTONIC about three times as much.
     #[inline(always)]
     pub(crate) fn now(&self) -> Ticks {
         match self.source {
@@ -153,7 +157,8 @@ fn ns_of(time: Timespec) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rate {
     hz: u64,
-    /// Both factors have 32 fractional bits: an error below 10^-6 for every rate in [`HZ_PLAUSIBLE`], which is less than a crystal's.
+    /// Both factors have 32 fractional bits: an error below 10^-6 for every rate in [`HZ_PLAUSIBLE`], which is less
+    /// than a crystal's.
     ns_per_tick: u64,
     ticks_per_ns: u64,
 }
@@ -209,14 +214,16 @@ fn scale(value: u64, factor: u64) -> u64 {
 
 const FRACTION: u32 = 32;
 const NS_PER_S: u64 = 1_000_000_000;
-/// Rates that counters have: 1 MHz (old Arm parts) to 20 GHz. What lies outside is a misreading, and would overflow [`Rate`]'s factors.
+/// Rates that counters have: 1 MHz (old Arm parts) to 20 GHz. What lies outside is a misreading, and would overflow
+/// [`Rate`]'s factors.
 const HZ_PLAUSIBLE: std::ops::RangeInclusive<u64> = 1_000_000..=20_000_000_000;
 
 /// Why the cpu's counter is no clock here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub(crate) enum ClockError {
-    /// The cpu does not promise that its counter keeps one rate. Hypervisors withhold the promise from guests that may migrate.
+    /// The cpu does not promise that its counter keeps one rate. Hypervisors withhold the promise from guests that may
+    /// migrate.
     NotInvariant,
     /// The kernel does not use the counter as its own clock source: it found it unstable, or was told so at boot.
     KernelDistrusts,
@@ -272,11 +279,12 @@ struct Pair {
     ns: u64,
 }
 
-/// Measurements further apart than this, in parts per million, disagree. Reading a pair is good to some 100 ns of 2 ms (50 ppm), a
-/// stated rate of the wrong crystal is wrong by 4 percent, and a nominal frequency by up to 1 percent.
+/// Measurements further apart than this, in parts per million, disagree. Reading a pair is good to some 100 ns of 2 ms
+/// (50 ppm), a stated rate of the wrong crystal is wrong by 4 percent, and a nominal frequency by up to 1 percent.
 const DISAGREE_PPM: u64 = 1_000;
 
-/// The rate behind three readings: the stated one if they bear it out, else the measured one, if they agree among themselves.
+/// The rate behind three readings: the stated one if they bear it out, else the measured one, if they agree among
+/// themselves.
 fn rate_from(readings: &[Pair; 3], stated: Option<StatedRate>) -> Result<Rate, ClockError> {
     let [first, second, third] = readings;
     let (first_hz, second_hz) = (hz_between(first, second)?, hz_between(second, third)?);
@@ -310,8 +318,8 @@ fn observe_counter() -> [Pair; 3] {
     [first, second, pair()]
 }
 
-/// Reads both clocks at one instant as nearly as can be: of some tries, the one whose readings of the counter lie closest together,
-/// since an interrupt or a preemption between them only ever pulls them apart.
+/// Reads both clocks at one instant as nearly as can be: of some tries, the one whose readings of the counter lie
+/// closest together, since an interrupt or a preemption between them only ever pulls them apart.
 fn pair() -> Pair {
     const TRIES: u32 = 16;
     let once = || {

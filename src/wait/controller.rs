@@ -1,24 +1,25 @@
 //! How long to wait after this pass, and how? A pure function of what the lane saw.
 //!
-//! The rule for a doze: a wait of `kappa` times what an empty pass takes spends the wanted share of idle time in relief, whatever the
-//! pass costs. From there it is cut down by whichever bound is the tightest:
+//! The rule for a doze: a wait of `kappa` times what an empty pass takes spends the wanted share of idle time in
+//! relief, whatever the pass costs. From there it is cut down by whichever bound is the tightest:
 //!
-//! - a quarter of the idle time so far, so that a wait delays an event by a fraction of its own gap, and bursts are left alone;
+//! - a quarter of the idle time so far, so that a wait delays an event by a fraction of its own gap, and bursts are
+//!   left alone;
 //! - twice `mean_added`, since an event at a random instant of a wait is delayed by half of it;
 //! - `max_added` less what the pass takes;
 //! - the next deadline.
 //!
-//! The last three count what waits were seen to take beyond what was asked. What is left below one PAUSE becomes one PAUSE, if the hard bounds
-//! (the last two) allow it. If relief is not wanted, no wait at all.
+//! The last three count what waits were seen to take beyond what was asked. What is left below one PAUSE becomes one
+//! PAUSE, if the hard bounds (the last two) allow it. If relief is not wanted, no wait at all.
 //!
-//! Parking: after `park_after` without an event, where the lane may. A park that ends at once and brings nothing doubles the idle
-//! time before the next, up to [`FRUITLESS_IDLE_MAX_NS`], so that an fd that is always ready, or a wait that a hypervisor makes a no-op, costs
-//! a few attempts a second; an event, or a park that was worth its wake, resets it. Time decides, never a count of passes: waits that
-//! return at once still lead to a park.
+//! Parking: after `park_after` without an event, where the lane may. A park that ends at once and brings nothing
+//! doubles the idle time before the next, up to [`FRUITLESS_IDLE_MAX_NS`], so that an fd that is always ready, or a
+//! wait that a hypervisor makes a no-op, costs a few attempts a second; an event, or a park that was worth its wake,
+//! resets it. Time decides, never a count of passes: waits that return at once still lead to a park.
 //!
-//! What holds for every sequence of inputs (I2, I4 to I9 of the tests below), including clocks that jump: a doze is never longer than
-//! `max_added`, nor than the time to the next deadline, nor than twice `mean_added` or one PAUSE; it is one PAUSE or a quarter of
-//! the pass right after an event; nothing wraps around.
+//! What holds for every sequence of inputs (I2, I4 to I9 of the tests below), including clocks that jump: a doze is
+//! never longer than `max_added`, nor than the time to the next deadline, nor than twice `mean_added` or one PAUSE; it
+//! is one PAUSE or a quarter of the pass right after an event; nothing wraps around.
 
 use super::clock::{Rate, Ticks};
 use super::policy::{Park, Settings};
@@ -111,22 +112,25 @@ const AVERAGE_OVER: u64 = 8;
 const KAPPA_FRACTION: u32 = 8;
 /// A wait is at most this part of the idle time so far.
 const IDLE_PART: u64 = 4;
-/// A pass that takes more than this many average ones counts as this many. One that was preempted would otherwise make waits long for
-/// a while; a pass that really became dearer is learnt within a few passes all the same.
+/// A pass that takes more than this many average ones counts as this many. One that was preempted would otherwise make
+/// waits long for a while; a pass that really became dearer is learnt within a few passes all the same.
 const PASS_OUTLIER: u64 = 8;
-/// A doze that took more than this many times what was asked, and more than [`PREEMPTED_MIN_NS`], was preempted: nothing to learn.
+/// A doze that took more than this many times what was asked, and more than [`PREEMPTED_MIN_NS`], was preempted:
+/// nothing to learn.
 const PREEMPTED_TIMES: u64 = 4;
 /// 20 us: no wait in user mode overshoots by as much of its own.
 const PREEMPTED_MIN_NS: u64 = 20_000;
 /// 100 us: what a wake is taken to cost until one was measured. Virtual machines show 26 to 85 us at the median.
 const WAKE_UNKNOWN_NS: u64 = 100_000;
-/// 100 ms: the longest idle time that a run of fruitless parks demands: ten attempts a second, each of some microseconds.
+/// 100 ms: the longest idle time that a run of fruitless parks demands: ten attempts a second, each of some
+/// microseconds.
 const FRUITLESS_IDLE_MAX_NS: u64 = 100_000_000;
 
 impl Controller {
     /// A controller for a lane whose clock ticks at `rate`, and on whose cpu one PAUSE takes `pause_ticks`.
     pub(crate) fn new(settings: &Settings, rate: Rate, pause_ticks: u64) -> Self {
         let park_after = rate.ticks_from(settings.park_after);
+        // Presets stay below 100, at which no wait would do.
         let duty = u64::from(settings.duty_percent.min(99));
         let bounds = Bounds {
             park: settings.park,
@@ -150,7 +154,8 @@ impl Controller {
         }
     }
 
-    /// Decides the next step. After an event, or without relief and parking, it costs a few nanoseconds and no division.
+    /// Decides the next step. After an event, or without relief and parking, it costs a few nanoseconds and no
+    /// division.
     #[inline]
     pub(crate) fn observe(&mut self, seen: &Observation) -> Step {
         if seen.events > 0 {
@@ -222,7 +227,11 @@ impl Controller {
         }
     }
 
-    fn wants_park(&self, seen: &Observation) -> bool {
+    fn wants_park(&mut self, seen: &Observation) -> bool {
+        // Never further away than what is wanted, unless the clock jumped back.
+        if self.park_from.since(seen.now) > self.park_idle {
+            self.park_from = seen.now.after(self.park_idle);
+        }
         let allowed = match self.bounds.park {
             Park::Never => false,
             Park::WhenArmed => true,
@@ -397,8 +406,8 @@ mod tests {
         }
     }
 
-    // I2 (bounded by the maximum and the deadline), I5 (by the mean), I6 (nothing without relief), I9 (no jump of the clock, no absurd
-    // figure breaks anything; overflow panics in tests).
+    // I2 (bounded by the maximum and the deadline), I5 (by the mean), I6 (nothing without relief), I9 (no jump of the
+    // clock, no absurd figure breaks anything; overflow panics in tests).
     #[test]
     fn bounds_hold_for_every_sequence() {
         let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
@@ -546,7 +555,10 @@ mod tests {
         let mut now = 1_000_000 * MS;
         assert!(idle_until_park(&mut lane, &mut now, MS, |asked| asked).is_some());
         let mut now = 5;
-        assert!(idle_until_park(&mut lane, &mut now, MS, |asked| asked).is_some());
+        assert!(idle_until_park(&mut lane, &mut now, MS, |asked| asked).is_some(), "behind the last event");
+        let parked = Parked { now: Ticks(1_000 * MS), slept: 999 * MS, wake_ticks: None, fruitful: false };
+        lane.parked(&parked);
+        assert!(idle_until_park(&mut lane, &mut now, MS, |asked| asked).is_some(), "behind the last park");
     }
 
     #[test]
@@ -606,7 +618,8 @@ mod tests {
         /// From an arrival to the start of the pass that finds it.
         mean: f64,
         worst: u64,
-        /// Share of idle time spent dozing; and spent in PAUSE, where looking at the clock meanwhile is taken for no relief at all.
+        /// Share of idle time spent dozing; and spent in PAUSE, where looking at the clock meanwhile is taken for no
+        /// relief at all.
         duty: f64,
         pause_duty: f64,
     }

@@ -1,11 +1,12 @@
 //! Where did a lane's time go? Sums by kind that agree with the kernel's own account of the thread.
 //!
-//! A lane knows what it did between two looks at the clock, but not whether it ran: a doze of 1 us that lasted 2 ms was preempted. So
-//! stretches of wall time are gathered for a *window* of about a millisecond, and then set against what CLOCK_THREAD_CPUTIME_ID grew
-//! by. Wall time beyond cpu time was `preempted` (or stolen by a hypervisor that says so), and is taken out of the window's kinds in proportion.
-//! Cpu time beyond wall time is the kernel's side of a park (arming, blocking, waking) and what nobody stamped; it is booked as
-//! `empty`, and taken out of `parked` as far as there is some. So busy + empty + doze + task + lent *is* the thread's cpu time, on noisy machines
-//! too, up to the window that is open.
+//! A lane knows what it did between two looks at the clock, but not whether it ran: a doze of 1 us that lasted 2 ms was
+//! preempted. So stretches of wall time are gathered for a *window* of about a millisecond, and then set against what
+//! CLOCK_THREAD_CPUTIME_ID grew by. Wall time beyond cpu time was `preempted` (or stolen by a hypervisor that says so),
+//! and is taken out of the window's kinds in proportion. Cpu time beyond wall time is the kernel's side of a park
+//! (arming, blocking, waking) and what nobody stamped; it is booked as `empty`, and taken out of `parked` as far as
+//! there is some. So busy + empty + doze + task + lent *is* the thread's cpu time, on noisy machines too, up to the
+//! window that is open.
 //!
 //! The owner adds to plain integers; each window's end publishes into [`Totals`], which anybody may read.
 
@@ -34,7 +35,8 @@ pub(crate) enum Kind {
 const ON_CPU: usize = Kind::Park as usize;
 const KINDS: usize = ON_CPU + 1;
 
-/// The owner's side. All figures are ticks of the lane's clock; `cpu` is the thread's cpu time, in the same ticks, from any zero.
+/// The owner's side. All figures are ticks of the lane's clock; `cpu` is the thread's cpu time, in the same ticks, from
+/// any zero.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     /// This window's stretches, as stamped.
@@ -48,8 +50,8 @@ pub(crate) struct Ledger {
     park_began: Option<Ticks>,
 }
 
-/// How long a window should be, in nanoseconds: 1 ms. Reading the cpu clock costs some hundred nanoseconds, and a window in which a preemption fell is
-/// no longer told apart by kind, so neither much shorter nor much longer.
+/// How long a window should be, in nanoseconds: 1 ms. Reading the cpu clock costs some hundred nanoseconds, and a
+/// window in which a preemption fell is no longer told apart by kind, so neither much shorter nor much longer.
 pub(crate) const WINDOW_NS: u64 = 1_000_000;
 
 impl Ledger {
@@ -97,7 +99,8 @@ impl Ledger {
     }
 }
 
-/// Makes the kinds that use the cpu sum up to the cpu time used. Returns the window as it is booked, and what was preempted.
+/// Makes the kinds that use the cpu sum up to the cpu time used. Returns the window as it is booked, and what was
+/// preempted.
 fn reconcile(mut window: [u64; KINDS], cpu: u64) -> ([u64; KINDS], u64) {
     let stamped: u128 = window[..ON_CPU].iter().copied().map(u128::from).sum();
     if stamped > u128::from(cpu) {
@@ -126,8 +129,8 @@ fn reconcile(mut window: [u64; KINDS], cpu: u64) -> ([u64; KINDS], u64) {
 pub(crate) struct Totals {
     on_cpu: [AtomicU64; ON_CPU],
     preempted: AtomicU64,
-    /// The sum of all parks that ended; while a park lasts, [`PARKED_NOW`] and that sum less the instant at which it began. So one word tells
-    /// a reader all about a park that lasts, and cannot be seen half changed.
+    /// The sum of all parks that ended; while a park lasts, [`PARKED_NOW`] and that sum less the instant at which it
+    /// began. So one word tells a reader all about a park that lasts, and cannot be seen half changed.
     parked: AtomicU64,
 }
 
@@ -147,9 +150,9 @@ impl Totals {
 
     /// The sums as of `now`, which the reader takes from the lane's clock.
     ///
-    /// Each sum is right by itself and only grows, but for the few microseconds of a park that move to `empty` when it ends. Sums that are
-    /// read while the lane publishes may be of two windows in a row, and the window that is open is in none of them: all in all, they lag by
-    /// two windows at most. A park that lasts is counted up to `now`.
+    /// Each sum is right by itself and only grows, but for the few microseconds of a park that move to `empty` when it
+    /// ends. Sums that are read while the lane publishes may be of two windows in a row, and the window that is open is
+    /// in none of them: all in all, they lag by two windows at most. A park that lasts is counted up to `now`.
     pub(crate) fn read(&self, now: Ticks) -> Split {
         // Relaxed, here and below: each word is a statistic of its own, and nothing else is read on the strength of it.
         let sum = |kind: Kind| self.on_cpu[kind as usize].load(Relaxed);

@@ -1,8 +1,8 @@
 //! How long does a PAUSE take here? Measured on the lane's own cpu when the lane starts.
 //!
-//! From 10 to 190 cycles, depending on the model and on the kind of core within one machine, so no table is right. A short
-//! wait is cut into so many of them; a wrong figure makes dozes coarser, never longer than asked by more than one slice, since
-//! the waiter looks at the clock after every slice.
+//! From 10 to 190 cycles, depending on the model and on the kind of core within one machine, so no table is right. A
+//! short wait is cut into so many of them; a wrong figure makes dozes coarser, never longer than asked by more than one
+//! slice, since the waiter looks at the clock after every slice.
 
 use super::clock::Spin;
 
@@ -18,8 +18,8 @@ pub(crate) fn calibrate(cpu: &impl Spin) -> u64 {
     let shortest = |pauses: u32| (0..BATCHES).map(|_| time(cpu, pauses)).min().unwrap_or(0);
     let reading = shortest(0);
     let batch = shortest(BATCH).saturating_sub(reading);
-    // Rounded to the nearest; where a pause takes less than half a tick (a coarse counter, a cpu on which it does nothing), it
-    // counts as one tick, so that a wait is never cut into more pauses than it has ticks.
+    // Rounded to the nearest; where a pause takes less than half a tick (a coarse counter, a cpu on which it does
+    // nothing), it counts as one tick, so that a wait is never cut into more pauses than it has ticks.
     (batch.saturating_add(u64::from(BATCH / 2)) / u64::from(BATCH)).max(1)
 }
 

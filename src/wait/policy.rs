@@ -1,7 +1,9 @@
-//! What may the user choose about waiting? Three presets, three switches, and bounds in time, all checked before a lane starts.
+//! What may the user choose about waiting? Three presets, three switches, and bounds in time, all checked before a lane
+//! starts.
 //!
-//! [`Settings::resolve`] turns a preset and what was overridden into one consistent set, or into a [`SettingsError`] that
-//! names the knob; nothing is ever clamped in silence. The controller gets the result and holds no defaults of its own.
+//! [`Settings::resolve`] turns a preset and what was overridden into one consistent set, or into a [`SettingsError`]
+//! that names the knob; nothing is ever clamped in silence. The controller gets the result and holds no defaults of its
+//! own.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -9,9 +11,9 @@ use std::time::Duration;
 
 /// How much a lane may wait for the sake of its neighbours: the one choice to make before any single knob.
 ///
-/// After an empty pass, a lane waits for a multiple of what the pass took (whatever gives the wanted *duty*, the share of idle time
-/// that is spent in relief), at first only briefly after an event, and never beyond the bounds of the preset. All of it holds while
-/// relief is wanted at all; see [`Relief`].
+/// After an empty pass, a lane waits for a multiple of what the pass took (whatever gives the wanted *duty*, the share
+/// of idle time that is spent in relief), at first only briefly after an event, and never beyond the bounds of the
+/// preset. All of it holds while relief is wanted at all; see [`Relief`].
 ///
 /// | | `Latency` | `Balanced` | `Polite` |
 /// |---|---|---|---|
@@ -22,15 +24,17 @@ use std::time::Duration;
 /// | `park_after`: idle time before parking | 1 ms, if parking is switched on | 200 us | 50 us |
 /// | `inbox_max`: how long a doze may leave a message to the lane unseen | 1 us | 4 us | 20 us |
 ///
-/// Duty follows from the bounds and the cost of the empty pass. With `Balanced`, a pass of 40 ns (a poll of 20 ns and the runtime)
-/// waits 290 ns and reaches 88 %; one of 170 ns is held to the 1 us that keeps the mean, and reaches 85 %; one of 2 us, 33 %. So the way to be
-/// polite at no cost in latency is to make the empty poll cheap.
+/// Duty follows from the bounds and the cost of the empty pass. With `Balanced`, a pass of 40 ns (a poll of 20 ns and
+/// the runtime) waits 290 ns and reaches 88 %; one of 170 ns is held to the 1 us that keeps the mean, and reaches 85 %;
+/// one of 2 us, 33 %. So the way to be polite at no cost in latency is to make the empty poll cheap.
 ///
-/// The metrics `busy`, `empty`, `dozing` and `parked` of a lane show what a choice amounts to: duty is `dozing / (dozing + empty)`.
+/// The metrics `busy`, `empty`, `dozing` and `parked` of a lane show what a choice amounts to: duty is `dozing /
+/// (dozing + empty)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Etiquette {
-    /// Poll as fast as the cpu goes, with one PAUSE a pass for the neighbour. Never parks unless told to: an idle service uses a whole cpu.
+    /// Poll as fast as the cpu goes, with one PAUSE a pass for the neighbour. Never parks unless told to: an idle
+    /// service uses a whole cpu.
     Latency,
     /// Most of the core for the neighbour, for half a microsecond of latency on average. Parks when idle. The default.
     #[default]
@@ -41,12 +45,13 @@ pub enum Etiquette {
 
 /// When does a lane wait in order to give the core to its sibling?
 ///
-/// Effect: the metric `dozing` of a lane, and the throughput of its sibling. Parking is a choice of its own; see [`Park`].
+/// Effect: the metric `dozing` of a lane, and the throughput of its sibling. Parking is a choice of its own; see
+/// [`Park`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Relief {
-    /// While the paired compute lane has work, unless the two are known not to share a core: a wait for nobody's sake is a
-    /// loss. Machines that hide their siblings count as sharing. The default.
+    /// While the paired compute lane has work, unless the two are known not to share a core: a wait for nobody's sake
+    /// is a loss. Machines that hide their siblings count as sharing. The default.
     #[default]
     Auto,
     /// After every empty pass, for the sake of power, of strangers on the sibling, or of other virtual machines.
@@ -56,8 +61,8 @@ pub enum Relief {
 }
 
 impl Relief {
-    /// Whether relief is wanted now. `may_share`: the two lanes share a core, or may do so for all that is known. `sibling_busy`: the paired
-    /// lane has something to run.
+    /// Whether relief is wanted now. `may_share`: the two lanes share a core, or may do so for all that is known.
+    /// `sibling_busy`: the paired lane has something to run.
     #[inline]
     pub(crate) fn wanted(self, may_share: bool, sibling_busy: bool) -> bool {
         match self {
@@ -70,20 +75,23 @@ impl Relief {
 
 /// When may an idle lane block in the kernel, and so use no cpu time at all?
 ///
-/// What it trades: the wake of a parked thread takes 5 to 100 us (in virtual machines tens at the median and hundreds in the tail), paid by
-/// the first event after an idle stretch; a wake also costs its sender up to 25 us. `max_added` does not bound it.
+/// What it trades: the wake of a parked thread takes 5 to 100 us (in virtual machines tens at the median and hundreds
+/// in the tail), paid by the first event after an idle stretch; a wake also costs its sender up to 25 us. `max_added`
+/// does not bound it.
 ///
 /// Effect: the metrics `parked`, `parks` and the histogram of wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Park {
-    /// Never: dozing is all the manners there are. An idle lane uses a whole cpu, which quotas and other threads of the cpu feel.
+    /// Never: dozing is all the manners there are. An idle lane uses a whole cpu, which quotas and other threads of the
+    /// cpu feel.
     Never,
-    /// When every poller of the lane can be woken (by an fd, or by ringing) and agrees, after `park_after` without an event. The default.
+    /// When every poller of the lane can be woken (by an fd, or by ringing) and agrees, after `park_after` without an
+    /// event. The default.
     #[default]
     WhenArmed,
-    /// As `WhenArmed`, but only while the wake, as measured on this lane, fits within `max_added`. Until a wake was measured, it is
-    /// taken to cost 100 us.
+    /// As `WhenArmed`, but only while the wake, as measured on this lane, fits within `max_added`. Until a wake was
+    /// measured, it is taken to cost 100 us.
     WithinBound,
 }
 
@@ -109,10 +117,22 @@ pub(crate) struct Settings {
 /// What is set apart from the preset. `None` leaves it to the preset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Overrides {
+    /// See [`Relief`]. `Auto` in every preset. Trades: cycles of the sibling against latency. Shown by `dozing`.
     pub(crate) relief: Option<Relief>,
+    /// See [`Park`]. Trades: cpu time of an idle lane against the wake of its next event. Shown by `parked` and
+    /// `parks`.
     pub(crate) park: Option<Park>,
+    /// Latency that dozing adds to an event on average, at most, if events come at random instants of a wait. 0 to
+    /// `max_added`; 0 means one PAUSE after each empty pass. `Balanced`: 500 ns. Trades: duty against the mean. Shown
+    /// by `dozing` against `empty`.
     pub(crate) mean_added: Option<Duration>,
+    /// Longest time that the runtime may put between two calls of a poller by its own choice, by a doze or by lent
+    /// work. 0 to 10 ms; below one PAUSE (10 to 100 ns) there is no wait at all. `Balanced`: 4 us. Trades: duty of
+    /// lanes with dear passes, and lending, against the tail. Shown by `misses`: the times that it was exceeded, by
+    /// cause.
     pub(crate) max_added: Option<Duration>,
+    /// Idle time before a lane parks. 1 us to 60 s. `Balanced`: 200 us. Trades: cpu time against wakes, of which the
+    /// first event after a longer gap pays one. Shown by `parks` and `parked`.
     pub(crate) park_after: Option<Duration>,
 }
 
@@ -131,8 +151,9 @@ impl Settings {
                 inbox_max: us(1),
                 duty_percent: 50,
             },
-            // 88 %: waits of seven times the pass. Doubling the wait from there gains five points of duty for twice the latency.
-            // 200 us: about twice what a park costs both sides in a virtual machine, and the longest gap that a steady 5 k events a second leave.
+            // 88 %: waits of seven times the pass. Doubling the wait from there gains five points of duty for twice the
+            // latency. 200 us: about twice what a park costs both sides in a virtual machine, and the longest gap that
+            // a steady 5 k events a second leave.
             Etiquette::Balanced => Self {
                 relief: Relief::Auto,
                 park: Park::WhenArmed,
@@ -156,8 +177,8 @@ impl Settings {
 
     /// A preset with what was overridden, checked.
     ///
-    /// A `max_added` below what the preset's other bounds need takes these down with it, since they are not the user's words: the
-    /// mean to half of it, the inbox's share to all of it.
+    /// A `max_added` below what the preset's other bounds need takes these down with it, since they are not the user's
+    /// words: the mean to half of it, the inbox's share to all of it.
     ///
     /// # Errors
     ///

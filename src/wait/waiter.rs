@@ -1,8 +1,9 @@
 //! Carries out a doze: waits in user mode for so many ticks, and looks for news meanwhile.
 //!
-//! Pauses come in slices; before each slice it asks whether something came, after each it looks at the clock. So a doze ends
-//! at most one slice after either, whatever a PAUSE takes. It also ends when the clock stands still or PAUSE takes no time: pauses are
-//! counted too. Nothing relies on a doze being as long as asked; every return is a reason to poll again, no more.
+//! Pauses come in slices; before each slice it asks whether something came, after each it looks at the clock. So a doze
+//! ends at most one slice after either, whatever a PAUSE takes. It also ends when the clock stands still or PAUSE takes
+//! no time: pauses are counted too. Nothing relies on a doze being as long as asked; every return is a reason to poll
+//! again, no more.
 
 use super::clock::{Spin, Ticks};
 
@@ -33,25 +34,27 @@ pub(crate) enum Ended {
     Interrupted,
 }
 
-/// Pauses in a slice: about a sixth of a microsecond between two looks where a PAUSE takes 18 ns, a third where it takes 43 ns, with
-/// a twelfth of the doze spent on looking.
+/// Pauses in a slice: about a sixth of a microsecond between two looks where a PAUSE takes 18 ns, a third where it
+/// takes 43 ns, with a twelfth of the doze spent on looking.
 const SLICE_MAX: u64 = 8;
-/// A doze ends after so many times the pauses that should have filled it. The calibrated figure may be too long by this much (a lane
-/// moved to a faster kind of core) before a doze falls short of what was asked.
+/// A doze ends after so many times the pauses that should have filled it. The calibrated figure may be too long by this
+/// much (a lane moved to a faster kind of core) before a doze falls short of what was asked.
 const PAUSES_EXCESS: u64 = 4;
 
 impl Waiter {
-    /// `pause`: ticks that a PAUSE takes. `unseen_max`: ticks that news may lie unseen, which shortens the slices if need be.
+    /// `pause`: ticks that a PAUSE takes. `unseen_max`: ticks that news may lie unseen, which shortens the slices if
+    /// need be.
     pub(crate) fn new(pause: u64, unseen_max: u64) -> Self {
         let pause = pause.max(1);
         Self { pause, slice: (unseen_max / pause).clamp(1, SLICE_MAX) }
     }
 
-    /// Waits `ticks` from `from`, the instant at which the caller last looked at the clock, or until `interrupted` answers true.
+    /// Waits `ticks` from `from`, the instant at which the caller last looked at the clock, or until `interrupted`
+    /// answers true.
     ///
-    /// `interrupted` is asked before every slice, the first one included: what came before the doze is not slept through. It is not asked
-    /// after the last, because the pass that follows looks anyway. A doze takes no more than one slice longer than asked, unless
-    /// the thread is preempted.
+    /// `interrupted` is asked before every slice, the first one included: what came before the doze is not slept
+    /// through. It is not asked after the last, because the pass that follows looks anyway. A doze takes no more than
+    /// one slice longer than asked, unless the thread is preempted.
     #[inline]
     pub(crate) fn doze(
         &self,
