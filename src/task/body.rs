@@ -6,12 +6,12 @@ use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::task::{Context, Poll, Waker};
 
+use super::Schedule;
 use super::contain::{Contained, catch, contain};
 use super::error::Failure;
 use super::header::{Cause, Header};
 use super::registry::Links;
 use super::runnable::{Ran, Runnable};
-use super::Schedule;
 
 /// What a finished task leaves for its handle.
 pub(super) type Outcome<T> = Result<T, Failure>;

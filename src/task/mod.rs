@@ -44,7 +44,7 @@ mod error;
 mod handle;
 mod header;
 #[cfg(twolane_loom)]
-pub(crate) mod model;
+pub mod model;
 mod raw;
 mod registry;
 mod runnable;

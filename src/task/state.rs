@@ -553,10 +553,7 @@ mod tests {
 
     #[test]
     fn the_slot_goes_to_and_fro_until_completion() {
-        check(
-            Word::publish,
-            &[((S | H, 2), Some((S | H | W, 2)), Slot::Passed), ((C | H, 1), None, Slot::Complete)],
-        );
+        check(Word::publish, &[((S | H, 2), Some((S | H | W, 2)), Slot::Passed), ((C | H, 1), None, Slot::Complete)]);
         check(
             Word::retract,
             &[
