@@ -61,7 +61,7 @@ fn an_abort_is_heeded_at_any_moment() {
     });
 }
 
-/// Who joins while the task completes finds the output or is woken by his last waker; no waker is read while it is replaced.
+/// Who joins while the task completes finds the output or is woken through the last waker given; no waker is read while it is replaced.
 #[test]
 fn a_joiner_sees_the_end_or_is_woken() {
     explore(3, || {
