@@ -6,12 +6,12 @@ use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::task::{Context, Poll, Waker};
 
+use super::Schedule;
 use super::contain::{Contained, catch, contain};
 use super::error::Failure;
 use super::header::{Cause, Header};
 use super::registry::Links;
 use super::runnable::{Ran, Runnable};
-use super::Schedule;
 
 /// What a finished task leaves for its handle.
 pub(super) type Outcome<T> = Result<T, Failure>;
@@ -94,7 +94,7 @@ pub(super) struct Listing<S> {
     pub(super) scheduler: S,
 }
 
-// The promise of DESIGN, for a scheduler of one pointer: header and all that is not the future's own take one cache line.
+// With a scheduler of one pointer, all that is not the future's own takes no more than a cache line.
 #[cfg(not(twolane_loom))]
 const _: () = assert!(size_of::<Header>() + size_of::<Listing<usize>>() <= 64);
 

@@ -90,8 +90,7 @@ impl fmt::Debug for JoinError {
 impl Error for JoinError {}
 
 impl From<JoinError> for io::Error {
-    /// A cancelled task is [`io::ErrorKind::Interrupted`]'s lookalike but must not be retried, so both causes become
-    /// [`io::ErrorKind::Other`].
+    /// Both causes become [`io::ErrorKind::Other`]; `Interrupted`, which a cancellation resembles, asks callers to try again.
     fn from(error: JoinError) -> Self {
         io::Error::other(error)
     }

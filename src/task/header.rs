@@ -66,7 +66,7 @@ pub(super) enum Cause {
 /// One reference to a task.
 pub(super) struct Reference(NonNull<Header>);
 
-// The promise of DESIGN: a small closure shares a cache line with its header.
+// Half a cache line, so that a small closure can share one with its header.
 #[cfg(not(twolane_loom))]
 const _: () = assert!(size_of::<Header>() <= 32);
 
@@ -183,8 +183,8 @@ impl Drop for Reference {
         loop {
             match self.header().state.release() {
                 Release::Shared => return,
-                // SAFETY: the last reference of a complete task; `complete` has left the output to somebody who took or dropped it before
-                // releasing his.
+                // SAFETY: the last reference of a complete task. *complete* has left the output to a holder of a reference, who took or
+                // dropped it before releasing that.
                 Release::Free => return unsafe { (self.header().kind.verbs.free)(self.0) },
                 // SAFETY: the transition has added a reference for the runnable.
                 Release::Bury => unsafe { self.schedule(Cause::Woken) },

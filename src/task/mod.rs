@@ -18,11 +18,11 @@
 //!
 //! # Who may touch what
 //!
-//! 1. **The body** belongs to whoever made the task `RUNNING`: a runnable by *start*, a handle by *claim*. He gives it up in *suspend*, or drops
-//!    it and goes on to *complete*. While the task is queued or idle nobody touches it.
-//! 2. **The output** is written by him before *complete*. Then it is the handle's, if there is one at that moment; else his, to drop. A handle
-//!    that finds the task complete takes the output, or drops it when it is dropped.
-//! 3. **The slot of the join waker** is the handle's, until it is published; a published slot is the completer's. The handle
+//! 1. **The body** belongs to the *runner*: who made the task `RUNNING`, a runnable by *start* or a handle by *claim*. The runner gives it up in
+//!    *suspend*, or drops it and goes on to *complete*. While the task is queued or idle nobody touches the body.
+//! 2. **The output** is written by the runner before *complete*. Then it is the handle's, if there is one at that moment; else the runner's, to
+//!    drop. A handle that finds the task complete takes the output, or drops it when it is dropped.
+//! 3. **The slot of the join waker** is the handle's, until it is published; a published slot is the completer's (the last runner's). The handle
 //!    gets it back by *retract* or *detach* as long as the task is not complete.
 //! 4. **The links** are touched under the lock of their registry. The future leaves the list after its body is gone and before it is complete.
 //! 5. **The scheduler** is read by anybody with a reference, and the reference has to outlast the call.
@@ -44,7 +44,7 @@ mod error;
 mod handle;
 mod header;
 #[cfg(twolane_loom)]
-pub(crate) mod model;
+pub mod model;
 mod raw;
 mod registry;
 mod runnable;

@@ -1,7 +1,7 @@
 //! The allocation of a task, and the verbs that have to know its type.
 
 use std::mem::ManuallyDrop;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 use super::body::{Body, Outcome, Step};
 use super::contain::{Contained, contain};
@@ -100,8 +100,8 @@ unsafe fn run<B: Body>(runner: Reference, go: Go) -> Ran {
         Go::Cancel => unsafe { task.cancel() },
         Go::Poll => {
             let waker = waker::borrowed(&runner);
-            // SAFETY: as above; a union's field lies at its start.
-            match task.stage.with_mut(|stage| unsafe { B::step(stage.cast::<B>(), &waker) }) {
+            // SAFETY: as above; `ManuallyDrop<B>` is laid out as `B`.
+            match task.stage.with_mut(|stage| unsafe { B::step((&raw mut (*stage).body).cast::<B>(), &waker) }) {
                 Step::Finished(outcome, ran) => (outcome, ran),
                 Step::Pending => match state.suspend() {
                     Suspend::Idle => {
@@ -171,7 +171,7 @@ unsafe fn drop_output<B: Body>(task: NonNull<Header>) {
     // SAFETY: as in `take_output`.
     unsafe {
         let task = Task::<B>::of(task);
-        task.stage.with_mut(|stage| ptr::drop_in_place(&raw mut (*stage).output as *mut Outcome<B::Output>));
+        task.stage.with_mut(|stage| ManuallyDrop::drop(&mut (*stage).output));
     }
 }
 

@@ -37,7 +37,7 @@ use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 /// Set by *new*, *wake*, *abort* and the last *release*; cleared by *start*, *claim* and *complete*.
 const SCHEDULED: usize = 1 << 0;
 
-/// Somebody has the body to himself. Set by *start* and *claim*; cleared by him alone, in *suspend* or *complete*.
+/// A runner has the body to itself. Set by *start* and *claim*; cleared by the same runner, in *suspend* or *complete*.
 const RUNNING: usize = 1 << 1;
 
 /// The body is gone; the output lies in its place if there was a handle to take it. Set by *complete*, never cleared, never together with
@@ -249,7 +249,7 @@ impl State {
 
 /// The transitions, as pure functions: the next word (`None` leaves it alone) and the duty of the caller.
 impl Word {
-    const NEW: Self = Self(SCHEDULED | HANDLE | 2 * REFERENCE);
+    const NEW: Self = Self(SCHEDULED | HANDLE | (2 * REFERENCE));
 
     /// The body is gone and the output was stored or dropped.
     pub(super) fn is_complete(self) -> bool {
@@ -434,9 +434,11 @@ impl fmt::Debug for Word {
 mod tests {
     use super::*;
 
-    /// A word from flags and a count of references.
-    fn word(flags: usize, references: usize) -> Word {
-        Word(flags | references * REFERENCE)
+    /// A word: its flags and its count of references.
+    type Parts = (usize, usize);
+
+    fn word((flags, references): Parts) -> Word {
+        Word(flags | (references * REFERENCE))
     }
 
     const S: usize = SCHEDULED;
@@ -447,15 +449,15 @@ mod tests {
     const W: usize = WAKER;
     const L: usize = CLAIMED;
 
-    /// Rows of (before, after (None: untouched), duty), each with the words in flags and references.
+    /// Rows of the word before, the word after (`None`: left alone), and the caller's duty.
     fn check<D: PartialEq + fmt::Debug>(
         transition: impl Fn(Word) -> (Option<Word>, D),
-        rows: &[((usize, usize), Option<(usize, usize)>, D)],
+        rows: &[(Parts, Option<Parts>, D)],
     ) {
         for (before, after, duty) in rows {
-            let before = word(before.0, before.1);
+            let before = word(*before);
             let (next, told) = transition(before);
-            assert_eq!(next, after.map(|(flags, references)| word(flags, references)), "from {before:?}");
+            assert_eq!(next, after.map(word), "from {before:?}");
             assert_eq!(&told, duty, "from {before:?}");
         }
     }
@@ -553,10 +555,7 @@ mod tests {
 
     #[test]
     fn the_slot_goes_to_and_fro_until_completion() {
-        check(
-            Word::publish,
-            &[((S | H, 2), Some((S | H | W, 2)), Slot::Passed), ((C | H, 1), None, Slot::Complete)],
-        );
+        check(Word::publish, &[((S | H, 2), Some((S | H | W, 2)), Slot::Passed), ((C | H, 1), None, Slot::Complete)]);
         check(
             Word::retract,
             &[

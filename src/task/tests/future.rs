@@ -26,7 +26,8 @@ fn wakes_are_coalesced() {
     let waker = Waiter::waker(&waiter);
     waker.wake_by_ref();
     waker.wake_by_ref();
-    waker.clone().wake();
+    let second = waker.clone();
+    second.wake();
     waker.wake();
     assert_eq!(lane.run(), Some(Ran::Pending));
     assert_eq!(lane.run(), None);

@@ -89,7 +89,7 @@ impl Lane {
     /// All tasks are freed: none keeps the lane any more.
     #[track_caller]
     fn assert_alone(&self) {
-        assert_eq!(self.pop().is_none(), true, "the queue is empty");
+        assert!(self.pop().is_none(), "the queue is empty");
         assert_eq!(Arc::strong_count(&self.0), 1, "references of tasks to their lane");
         assert!(self.0.registry.is_empty());
     }

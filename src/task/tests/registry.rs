@@ -26,7 +26,7 @@ fn a_closed_registry_gives_the_future_back() {
     lane.0.registry.close();
     let probe = lane.trace().probe("drop");
     let future = async move { drop(probe) };
-    let back = task::future(future, lane.clone()).err().expect("it is closed");
+    let back = task::future(future, lane.clone()).expect_err("it is closed");
     assert_eq!(lane.trace().take(), [""; 0]);
     drop(back);
     assert_eq!(lane.trace().take(), ["drop"]);
