@@ -352,7 +352,10 @@ impl<R> fmt::Debug for PollerError<R> {
 impl<R> fmt::Display for PollerError<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Panicked(payload) => write!(f, "the poller panicked: {}", crate::task::panic_message(&**payload)),
+            Self::Panicked(payload) => match crate::task::panic_message(&**payload) {
+                Some(message) => write!(f, "the poller panicked: {message}"),
+                None => f.write_str("the poller panicked"),
+            },
             Self::Init(error) => write!(f, "the poller could not be built on its lane: {error}"),
             Self::Unwakeable(error) => {
                 write!(f, "epoll does not take the poller's descriptor ({error}): give one that can be polled, or `WakeBy::Never`")

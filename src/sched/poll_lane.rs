@@ -170,7 +170,7 @@ impl Worker {
             if parked.slept > 0 && !fruitful {
                 self.own().counters.fruitless_parks.add(1);
             }
-            self.controller.parked(Parked { now: self.stamp, slept: parked.slept, wake_ticks: None, fruitful });
+            self.controller.parked(&Parked { now: self.stamp, slept: parked.slept, wake_ticks: None, fruitful });
         }
     }
 

@@ -152,6 +152,13 @@ impl Shared {
         }
     }
 
+    /// Counts a poller that `lane` will adopt; see `poller_ended`.
+    pub(crate) fn poller_begins(&self, lane: usize) {
+        // Relaxed: whoever looks at the number for a decision rang, or was rung, after the adoption was pushed.
+        self.live_pollers.fetch_add(1, Relaxed);
+        self.lane(lane).assigned.fetch_add(1, Relaxed);
+    }
+
     /// Whether this is a copy that fork(2) made: no lane runs in the child.
     pub(crate) fn is_forked(&self) -> bool {
         self.fork != fork::generation()
@@ -307,9 +314,4 @@ impl crate::poll::Bell for Shared {
         self.live_pollers.fetch_sub(1, Release);
         self.exits.nudge();
     }
-}
-
-/// One handle on what is shared, in the shape that futures carry.
-pub(crate) fn scheduler(shared: &Arc<Shared>) -> crate::task::Scheduler {
-    shared.clone()
 }

@@ -104,9 +104,14 @@ impl Payload {
 
     /// The text that `panic!` was called with.
     fn message(&self) -> Option<&str> {
-        // `panic!` throws a `&'static str` or a `String`, depending on whether there was something to format.
-        (self.0.downcast_ref::<&'static str>().copied()).or_else(|| self.0.downcast_ref::<String>().map(String::as_str))
+        panic_message(&*self.0)
     }
+}
+
+/// The text that `panic!` was called with, if `payload` is of a `panic!` with text.
+pub(crate) fn panic_message<'a>(payload: &'a (dyn Any + Send)) -> Option<&'a str> {
+    // `panic!` throws a `&'static str` or a `String`, depending on whether there was something to format.
+    (payload.downcast_ref::<&'static str>().copied()).or_else(|| payload.downcast_ref::<String>().map(String::as_str))
 }
 
 // SAFETY: by reference the payload is only asked for its type and, if that is `&'static str` or `String`, read (`message`); both

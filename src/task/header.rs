@@ -157,6 +157,12 @@ impl Reference {
         self.submit(duty);
     }
 
+    /// As [`abort`](Self::abort), but leaves a future alone that runs or is queued.
+    pub(super) fn abort_idle(&self) {
+        let duty = self.header().state.abort_idle();
+        self.submit(duty);
+    }
+
     fn submit(&self, duty: Submit) {
         match duty {
             // SAFETY: the transition has added a reference for the runnable.

@@ -55,8 +55,10 @@ mod waker;
 
 use std::future::Future;
 use std::mem::offset_of;
+use std::sync::Arc;
 
 pub use error::JoinError;
+pub(crate) use error::panic_message;
 pub use handle::{AbortOnDrop, JoinHandle};
 pub(crate) use header::{Header, Kind};
 pub(crate) use registry::Registry;
@@ -82,6 +84,23 @@ pub(crate) trait Schedule: Send + Sync + 'static {
 
     /// The list of live futures that the task is on.
     fn registry(&self) -> &Registry;
+}
+
+/// A scheduler of any kind: what tasks carry where their type must not depend on who runs them.
+pub(crate) type Scheduler = Arc<dyn Schedule>;
+
+impl<S: Schedule + ?Sized> Schedule for Arc<S> {
+    fn schedule(&self, runnable: Runnable) {
+        (**self).schedule(runnable);
+    }
+
+    fn reschedule(&self, runnable: Runnable) {
+        (**self).reschedule(runnable);
+    }
+
+    fn registry(&self) -> &Registry {
+        (**self).registry()
+    }
 }
 
 /// A task that runs `closure` once. It has no scheduler and is on no registry: it is queued once, by the caller, and runs in its first poll.

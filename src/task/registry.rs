@@ -70,6 +70,15 @@ impl Registry {
     /// Aborts every future: one that waits is scheduled, so that a lane drops it; one that is queued or runs is marked. Returns before they
     /// have ended: ask [`is_empty`](Self::is_empty). A future that comes in meanwhile may be missed, so [`close`](Self::close) first.
     pub(crate) fn cancel_all(&self) {
+        self.visit(Reference::abort);
+    }
+
+    /// Aborts the futures that wait; those that are queued or run go on, and may be waiting when it returns.
+    pub(crate) fn cancel_idle(&self) {
+        self.visit(Reference::abort_idle);
+    }
+
+    fn visit(&self, act: impl Fn(&Reference)) {
         for shard in &self.shards {
             // Each round brings the first to the end, so after as many rounds as there were futures, each has had its turn, wherever others
             // left the list in between. Some may have two turns, which does no harm.
@@ -77,7 +86,7 @@ impl Registry {
             while rounds > 0 {
                 let Some(task) = shard.lock().rotate() else { break };
                 // Outside the lock: it may schedule, and it may be the last reference.
-                task.abort();
+                act(&task);
                 rounds -= 1;
             }
         }

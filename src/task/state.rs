@@ -198,6 +198,11 @@ impl State {
         self.apply(Word::abort)
     }
 
+    /// Edge 7, by the registry: as [`abort`](Self::abort), but only of a future that waits.
+    pub(super) fn abort_idle(&self) -> Submit {
+        self.apply(Word::abort_idle)
+    }
+
     /// Edge 11, by the handle: gives the slot, filled, to the completer.
     pub(super) fn publish(&self) -> Slot {
         self.apply(Word::publish)
@@ -323,6 +328,11 @@ impl Word {
         } else {
             (Some(self.with(ABORTED)), Submit::Nothing)
         }
+    }
+
+    fn abort_idle(self) -> (Option<Self>, Submit) {
+        // An idle task is never ABORTED: *abort* queues it in the same step.
+        if self.is_idle() { self.abort() } else { (None, Submit::Nothing) }
     }
 
     fn publish(self) -> (Option<Self>, Slot) {

@@ -57,7 +57,7 @@ pub(crate) fn set_mask(cpus: &BTreeSet<usize>) -> io::Result<()> {
 /// Why a thread does not run on the cpu it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub(crate) enum PinError {
+pub enum PinError {
     /// The kernel said no.
     Refused {
         /// The cpu that was asked for.
