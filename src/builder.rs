@@ -302,11 +302,19 @@ impl Builder {
             return wrong("backlog_max", "0".into(), "1 or more: with 0 every task would be refused");
         }
         if self.linger_max > LINGER_LIMIT {
-            return wrong("linger_max", format!("{:?}", self.linger_max), "0 to 10 ms: a lane that waits longer only spins");
+            return wrong(
+                "linger_max",
+                format!("{:?}", self.linger_max),
+                "0 to 10 ms: a lane that waits longer only spins",
+            );
         }
         let name = &self.thread_name;
         if name.is_empty() || name.len() > NAME_MAX || name.contains('\0') {
-            return wrong("thread_name", format!("{name:?}"), "1 to 10 bytes without NUL: the kernel keeps 15, and the lane's part takes 5");
+            return wrong(
+                "thread_name",
+                format!("{name:?}"),
+                "1 to 10 bytes without NUL: the kernel keeps 15, and the lane's part takes 5",
+            );
         }
         Ok(())
     }
@@ -314,7 +322,8 @@ impl Builder {
 
 /// The variables that are text; others cannot be ours.
 fn variables() -> impl Iterator<Item = (String, String)> {
-    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
 }
 
 impl Default for Builder {

@@ -82,14 +82,22 @@ impl fmt::Display for Error {
                 write!(f, "lane {lane}: {source}; choose other cpus, or run it unbound with `allow_unpinned(true)`")
             }
             Self::Thread { lane, source } => {
-                write!(f, "lane {lane}: no thread ({source}); raise RLIMIT_NPROC or the cgroup's pids.max, or ask for fewer pairs")
+                write!(
+                    f,
+                    "lane {lane}: no thread ({source}); raise RLIMIT_NPROC or the cgroup's pids.max, or ask for fewer pairs"
+                )
             }
             Self::NoSuchLane { asked, there_are } => write!(f, "there is no {asked}: the runtime has {there_are}"),
             Self::NotForPollers { lane, role } => {
-                write!(f, "lane {lane} is planned for {role:?} and takes no pollers: use `Where::Pair` or a poll lane (see `Runtime::plan`)")
+                write!(
+                    f,
+                    "lane {lane} is planned for {role:?} and takes no pollers: use `Where::Pair` or a poll lane (see `Runtime::plan`)"
+                )
             }
             Self::Shutdown => f.write_str("the runtime has been shut down"),
-            Self::Forked => f.write_str("this process was forked from the one that runs the lanes: build a runtime of its own"),
+            Self::Forked => {
+                f.write_str("this process was forked from the one that runs the lanes: build a runtime of its own")
+            }
         }
     }
 }

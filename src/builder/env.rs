@@ -21,8 +21,9 @@ type Apply = fn(&mut Builder, &str) -> Result<(), &'static str>;
 /// Every variable: name, what it takes, effect.
 const VARIABLES: &[(&str, Apply)] = &[
     ("TWOLANE_PLACEMENT", |b, v| {
-        b.request.placement = placement(v)
-            .ok_or("use auto, siblings, whole-cores, shared, unpinned, or pairs such as 2-3,4-5 (poll cpu, compute cpu)")?;
+        b.request.placement = placement(v).ok_or(
+            "use auto, siblings, whole-cores, shared, unpinned, or pairs such as 2-3,4-5 (poll cpu, compute cpu)",
+        )?;
         Ok(())
     }),
     ("TWOLANE_PAIRS", |b, v| count(v).map(|n| b.request.pairs = Some(n))),
@@ -86,7 +87,11 @@ pub(crate) fn apply(
     for (name, value) in variables.filter(|(name, _)| name.starts_with(PREFIX)) {
         let Some((_, change)) = VARIABLES.iter().find(|(known, _)| *known == name) else {
             let known: Vec<&str> = VARIABLES.iter().map(|(name, _)| *name).collect();
-            return Err(Error::Environment { name, value, want: format!("no such variable; there are {}", known.join(", ")) });
+            return Err(Error::Environment {
+                name,
+                value,
+                want: format!("no such variable; there are {}", known.join(", ")),
+            });
         };
         match change(builder, value.trim()) {
             Ok(()) => used.push(format!("{name}={value}")),

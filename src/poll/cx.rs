@@ -128,6 +128,9 @@ impl<'a> PollCx<'a> {
 
 impl fmt::Debug for PollCx<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PollCx").field("lane", &self.info.lane()).field("stopping", &self.stopping).finish_non_exhaustive()
+        f.debug_struct("PollCx")
+            .field("lane", &self.info.lane())
+            .field("stopping", &self.stopping)
+            .finish_non_exhaustive()
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::{PollCx, Peek, Poller, Progress, WakeBy};
+use super::{Peek, PollCx, Poller, Progress, WakeBy};
 use crate::placement::LaneInfo;
 
 /// How the user's end of a poller reaches the runtime. Implemented by the scheduler.
@@ -152,8 +152,10 @@ impl<R> PollerHandle<R> {
 
 /// A poller on its way to a lane: built there, by the lane's own thread.
 pub(crate) struct Adoption {
-    make: Box<dyn FnOnce(&LaneInfo) -> Option<Box<dyn AnyPoller>> + Send>,
+    make: Box<Make>,
 }
+
+type Make = dyn FnOnce(&LaneInfo) -> Option<Box<dyn AnyPoller>> + Send;
 
 impl Adoption {
     /// Builds the poller on the calling lane. `None`: it could not be built, and its handle knows why.
@@ -293,7 +295,14 @@ impl<P: Poller, R> AnyPoller for Adopted<P, R> {
         let Self { poller, leave, resolver } = *self;
         let done = matches!(how, End::Done);
         // Dropping the poller, or what it leaves, is user code.
-        let left = catch_unwind(AssertUnwindSafe(|| if done { Some(leave(poller)) } else { drop(poller); None }));
+        let left = catch_unwind(AssertUnwindSafe(|| {
+            if done {
+                Some(leave(poller))
+            } else {
+                drop(poller);
+                None
+            }
+        }));
         let panicked = left.is_err() || matches!(how, End::Panicked(_));
         resolver.resolve(match (how, left) {
             (End::Panicked(payload), _) | (_, Err(payload)) => Err(PollerError::Panicked(payload)),
@@ -358,7 +367,10 @@ impl<R> fmt::Display for PollerError<R> {
             },
             Self::Init(error) => write!(f, "the poller could not be built on its lane: {error}"),
             Self::Unwakeable(error) => {
-                write!(f, "epoll does not take the poller's descriptor ({error}): give one that can be polled, or `WakeBy::Never`")
+                write!(
+                    f,
+                    "epoll does not take the poller's descriptor ({error}): give one that can be polled, or `WakeBy::Never`"
+                )
             }
             Self::Shutdown => f.write_str("the runtime ended before the poller did, and dropped it"),
             Self::WouldDeadlock(handle) => {

@@ -15,8 +15,8 @@ mod set;
 
 pub use cx::PollCx;
 pub(crate) use cx::Ports;
-pub use handle::{PollerError, PollerHandle, PollerStats};
 pub(crate) use handle::{Adoption, AnyPoller, Bell, adoption};
+pub use handle::{PollerError, PollerHandle, PollerStats};
 pub use peek::{Peek, PeekError};
 pub use poll_fn::{PollFn, poll_fn};
 pub use poller::{Poller, Progress, WakeBy};

@@ -113,7 +113,10 @@ impl fmt::Display for PeekError {
             Self::Width(width) => write!(f, "a peek of {width} bits: use 8, 16, 32 or 64"),
             Self::Address(address) => write!(f, "a peek at {address:#x}: null, or not aligned to its width"),
             Self::Mask { mask, value } => {
-                write!(f, "a peek with mask {mask:#x} and value {value:#x} can never match: use value & !mask == 0, a mask that is not 0 and fits the width")
+                write!(
+                    f,
+                    "a peek with mask {mask:#x} and value {value:#x} can never match: use value & !mask == 0, a mask that is not 0 and fits the width"
+                )
             }
         }
     }

@@ -1,7 +1,7 @@
 //! A poller from a closure, with what a closure alone cannot tell the lane.
 
 use std::fmt;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use super::{Peek, PollCx, Poller, Progress, WakeBy};
 
@@ -98,7 +98,7 @@ where
         match &self.wake {
             Wake::Never => WakeBy::Never,
             Wake::Ring => WakeBy::Ring,
-            Wake::Fd(fd) => WakeBy::Fd(BorrowedFd::from(fd.as_fd())),
+            Wake::Fd(fd) => WakeBy::Fd(fd.as_fd()),
         }
     }
     fn peek(&self) -> Option<Peek> {

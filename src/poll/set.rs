@@ -137,7 +137,17 @@ impl PollerSet {
                 let id = PollerId(self.next_id);
                 self.next_id += 1;
                 let stopping = self.stopping || poller.stop_requested();
-                self.slots.push(Slot { id, poller, peek, called_at: Ticks::default(), stopping, armed: false, wake, due: None, told: None });
+                self.slots.push(Slot {
+                    id,
+                    poller,
+                    peek,
+                    called_at: Ticks::default(),
+                    stopping,
+                    armed: false,
+                    wake,
+                    due: None,
+                    told: None,
+                });
                 self.recount();
                 false
             }

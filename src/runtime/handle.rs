@@ -137,9 +137,7 @@ impl Handle {
                 .ok_or_else(|| no_such_lane(format!("pair {pair}"), lanes)),
             Where::Lane(lane) => match lanes.get(lane) {
                 None => Err(no_such_lane(format!("lane {lane}"), lanes)),
-                Some(found) if !takes_pollers(&found) => {
-                    Err(Error::NotForPollers { lane, role: found.info.plan.role })
-                }
+                Some(found) if !takes_pollers(&found) => Err(Error::NotForPollers { lane, role: found.info.plan.role }),
                 Some(_) => Ok(lane),
             },
         }

@@ -38,9 +38,7 @@ impl Blocking {
     /// One more blocks, if one is left that does not.
     fn count(&self) -> bool {
         // Relaxed: only the number itself matters, and the update is one step.
-        self.blocked
-            .fetch_update(Relaxed, Relaxed, |blocked| (blocked + 1 < self.lanes).then_some(blocked + 1))
-            .is_ok()
+        self.blocked.fetch_update(Relaxed, Relaxed, |blocked| (blocked + 1 < self.lanes).then_some(blocked + 1)).is_ok()
     }
 
     /// Whether at least one compute lane does not block.
@@ -121,7 +119,9 @@ pub(crate) fn drive<F: Future>(_permit: &Permit, future: F) -> F::Output {
 /// Whether the calling thread is a lane that may run a task right here: inside a task, on any lane without pollers of its own to serve.
 pub(crate) fn may_run_inline() -> bool {
     current::with(|lane| {
-        lane.is_some_and(|lane| lane.doing.get() == Doing::Task && !(lane.has_pollers.get() && lane.role() == Role::Poll))
+        lane.is_some_and(|lane| {
+            lane.doing.get() == Doing::Task && !(lane.has_pollers.get() && lane.role() == Role::Poll)
+        })
     })
 }
 

@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::shared::Shared;
 use super::deque::Own;
+use super::shared::Shared;
 use crate::RejectedBecause;
 use crate::placement::Role;
 use crate::poll::Ports;

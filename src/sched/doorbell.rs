@@ -113,10 +113,4 @@ impl Doorbell {
         // Relaxed: a ringer that still reads the old value makes a system call in vain, nothing more.
         self.parked.store(AWAKE, Relaxed);
     }
-
-    /// Whether the lane is announced as parked. A hint for placement of work and for metrics.
-    pub(crate) fn is_parked(&self) -> bool {
-        // Relaxed: a hint, old the moment it is read.
-        self.parked.load(Relaxed) != AWAKE
-    }
 }

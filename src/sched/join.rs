@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::future::Future;
-use std::task::Poll;
 
 use super::blocking;
 use crate::task::{JoinError, JoinHandle};

@@ -207,6 +207,7 @@ impl Worker {
     /// Runs one task on a lane with pollers.
     pub(super) fn lend(&mut self, task: Runnable) {
         let took = self.run_task(task, Time::Lent);
+        self.rest();
         let counters = &self.own().counters;
         counters.lent_tasks.add(1);
         if took > self.max_added {

@@ -157,9 +157,8 @@ impl Sleepers {
         let Asleep(()) = asleep;
         let (word, bit) = self.of(lane);
         // Relaxed: see `search`. If the bit is gone, the notifier that took it counted us in the same step.
-        let _ = word
-            .state
-            .fetch_update(Relaxed, Relaxed, |state| (state & bit != 0).then(|| state - bit + SEARCHING_ONE));
+        let _ =
+            word.state.fetch_update(Relaxed, Relaxed, |state| (state & bit != 0).then(|| state - bit + SEARCHING_ONE));
         Searching(())
     }
 
@@ -172,10 +171,7 @@ impl Sleepers {
         if order().any(|word| word.state.load(Relaxed) >> LANES_PER_WORD != 0) {
             return Notify::SearcherFinds;
         }
-        order()
-            .find_map(Word::take_sleeper)
-            .or_else(|| order().find_map(Word::take_lender))
-            .unwrap_or(Notify::AllBusy)
+        order().find_map(Word::take_sleeper).or_else(|| order().find_map(Word::take_lender)).unwrap_or(Notify::AllBusy)
     }
 
     /// *AnnounceLender* and *SleepFence*: a poll lane is about to park and would run a task. Look at the queues once more afterwards.
@@ -254,9 +250,13 @@ mod tests {
 
     #[test]
     fn chooses_a_quiet_core_first_and_low_lanes_else() {
-        for (sleeping, quiet, want) in
-            [(0, 0, None), (0, !0, None), (0b1100, 0, Some(0b100)), (0b1100, 0b1000, Some(0b1000)), (0b1, 0b10, Some(1))]
-        {
+        for (sleeping, quiet, want) in [
+            (0, 0, None),
+            (0, !0, None),
+            (0b1100, 0, Some(0b100)),
+            (0b1100, 0b1000, Some(0b1000)),
+            (0b1, 0b10, Some(1)),
+        ] {
             assert_eq!(choose(sleeping, quiet), want, "sleeping {sleeping:b}, quiet {quiet:b}");
         }
     }

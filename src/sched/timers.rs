@@ -31,10 +31,6 @@ impl<T: Ord> Deadlines<T> {
         }
         self.0.pop().map(|Reverse((_, what))| what)
     }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
 }
 
 #[cfg(test)]
@@ -52,6 +48,6 @@ mod tests {
         assert_eq!(deadlines.pop_due(Ticks(20)), Some('a'));
         assert_eq!(deadlines.pop_due(Ticks(20)), Some('b'));
         assert_eq!(deadlines.pop_due(Ticks(20)), None);
-        assert_eq!(deadlines.len(), 1);
+        assert_eq!(deadlines.next(), Some(Ticks(30)));
     }
 }

@@ -109,7 +109,7 @@ impl Payload {
 }
 
 /// The text that `panic!` was called with, if `payload` is of a `panic!` with text.
-pub(crate) fn panic_message<'a>(payload: &'a (dyn Any + Send)) -> Option<&'a str> {
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> Option<&str> {
     // `panic!` throws a `&'static str` or a `String`, depending on whether there was something to format.
     (payload.downcast_ref::<&'static str>().copied()).or_else(|| payload.downcast_ref::<String>().map(String::as_str))
 }

@@ -58,11 +58,14 @@ use std::mem::offset_of;
 use std::sync::Arc;
 
 pub use error::JoinError;
+#[cfg(not(twolane_loom))]
 pub(crate) use error::panic_message;
 pub use handle::{AbortOnDrop, JoinHandle};
 pub(crate) use header::{Header, Kind};
 pub(crate) use registry::Registry;
-pub(crate) use runnable::{Claimed, Ran, Runnable};
+#[cfg(twolane_loom)]
+pub(crate) use runnable::Claimed;
+pub(crate) use runnable::{Ran, Runnable};
 
 use body::{Async, Listing, Once};
 use raw::Task;

@@ -15,11 +15,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-pub use pin::PinError;
-pub(crate) use cpulist::CPUS_MAX;
 pub use cpulist::{CpuList, CpuListError};
 #[cfg(feature = "hwloc")]
 pub use hwloc::HwlocSource;
+pub use pin::PinError;
 
 /// What kind of core a cpu belongs to, on parts that mix them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
