@@ -17,8 +17,8 @@ use crate::placement::LaneInfo;
 pub(crate) trait Bell: Send + Sync {
     /// Makes the lane look at everything once more.
     fn ring(&self, lane: usize);
-    /// Runs `wait`, which blocks; or returns `false` at once, where blocking could not end.
-    fn may_block(&self, wait: &mut dyn FnMut()) -> bool;
+    /// Runs `wait`, which blocks until a poller of `lane` has ended; or returns `false` at once, where blocking could not end.
+    fn may_block(&self, lane: usize, wait: &mut dyn FnMut()) -> bool;
     /// One poller less on `lane`.
     fn poller_ended(&self, lane: usize);
 }
@@ -79,8 +79,8 @@ pub enum PollerError<R> {
     Unwakeable(io::Error),
     /// The runtime ended first, and dropped it on its lane.
     Shutdown,
-    /// `join` was called where waiting could not end: inside a poller or hook, or on the last compute lane that is not already waiting. The
-    /// handle is given back.
+    /// `join` was called where waiting could not end: inside a poller or hook, in a task on the poller's own lane, or on the last compute
+    /// lane that is not already waiting. The handle is given back.
     WouldDeadlock(PollerHandle<R>),
 }
 
@@ -109,7 +109,7 @@ impl<R> PollerHandle<R> {
     /// [`PollerError`]: it panicked, could not be built, or was dropped by the shutdown; or waiting here could never end.
     pub fn join(self) -> Result<R, PollerError<R>> {
         let shared = &self.shared;
-        let waited = shared.bell.may_block(&mut || {
+        let waited = shared.bell.may_block(shared.lane, &mut || {
             let mut outcome = shared.outcome.lock();
             while matches!(*outcome, Outcome::Alive) {
                 shared.ended.wait(&mut outcome);
@@ -389,7 +389,7 @@ mod tests {
     struct NoBell;
     impl Bell for NoBell {
         fn ring(&self, _lane: usize) {}
-        fn may_block(&self, wait: &mut dyn FnMut()) -> bool {
+        fn may_block(&self, _lane: usize, wait: &mut dyn FnMut()) -> bool {
             wait();
             true
         }
