@@ -109,7 +109,7 @@ impl Worker {
         };
         let due = self.deadlines.next().is_some_and(|next| next <= self.stamp);
         let work = !matches!(offer, Offer::None) && self.shared.work_waits();
-        found || due || work || self.own().doorbell.epoch() != self.seen
+        found || due || work || self.inbox_left || self.own().doorbell.epoch() != self.seen
     }
 
     /// *Block*. Returns for how long, in ticks.
@@ -148,10 +148,8 @@ impl Worker {
 
     /// Every poller agreed to wait for whatever task comes: runs one. If more wait, the next park finds them.
     fn lend_parked(&mut self) {
-        if let Some(task) = self.steal() {
-            if self.shared.work_waits() {
-                self.shared.notify(Some(self.lane));
-            }
+        if let Some(task) = self.any_task() {
+            self.share_the_rest();
             self.lend(task);
         }
     }

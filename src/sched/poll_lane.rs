@@ -27,7 +27,7 @@ impl Worker {
         if self.pollers.is_empty() {
             return;
         }
-        if swept.events == 0 && self.shared.help_wanted() {
+        if swept.events == 0 && self.stamp >= self.lend_from && self.shared.help_wanted() {
             self.lend_awake();
         }
         self.wait_after(&swept);
@@ -39,17 +39,18 @@ impl Worker {
         let mut task = self.next_task();
         if task.is_none() && (self.searching.is_some() || self.tick % SHARED_STEAL_TURNS == 0) {
             task = self.steal();
+            if task.is_some() && self.searching.is_none() {
+                self.share_the_rest();
+            }
         }
         self.leave_search();
         match task {
             Some(task) => {
                 self.run_task(task, Time::Task);
+                self.rest();
             }
             None if self.pollers.is_empty() => {}
-            None => {
-                self.tick = self.tick.wrapping_add(1);
-                self.wait_after(&swept);
-            }
+            None => self.wait_after(&swept),
         }
     }
 
@@ -177,19 +178,28 @@ impl Worker {
     /// A task waits and every compute lane is at work: runs it if its kind is known to be short.
     #[cold]
     fn lend_awake(&mut self) {
-        if self.stamp < self.lend_from {
-            return;
-        }
-        let Some(task) = self.steal() else { return };
+        let Some(task) = self.any_task() else { return };
         if self.permits(&task, false) {
+            self.share_the_rest();
             self.lend(task);
-            if self.shared.work_waits() {
-                self.shared.ask_help();
-            }
         } else {
-            // Nobody needs to be woken: all are at work, and look here when they finish.
+            // To the end of the queue: those behind it may be short.
             self.cx.queue.push(task);
             self.lend_from = self.stamp.after(self.clock.ticks_from_ns(LEND_PAUSE_NS));
+            self.share_the_rest();
+        }
+    }
+
+    /// Any task that waits, first those of others: what is left of a batch of them comes into this lane's own queue, where its turn is later.
+    pub(super) fn any_task(&mut self) -> Option<Runnable> {
+        self.steal().or_else(|| self.next_task())
+    }
+
+    /// *Notify*, after this lane took tasks from a queue without being counted as searching: while they were in its hands no queue showed them,
+    /// and a compute lane may have gone to sleep beside them.
+    pub(super) fn share_the_rest(&self) {
+        if self.shared.work_waits() {
+            self.shared.notify(Some(self.lane));
         }
     }
 
