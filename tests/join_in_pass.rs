@@ -139,7 +139,11 @@ fn a_task_does_not_wait_for_a_poller_of_its_own_lane() {
         let lanes: Vec<usize> = begun.iter().map(|(_, hear)| hear.recv_timeout(LIMIT).unwrap()).collect();
         let on_poll_lane = lanes.iter().position(|&lane| lane == 0).expect("both lanes take closures");
         held[on_poll_lane].open();
-        assert_eq!(begun[on_poll_lane].1.recv_timeout(common::PROMPT), Ok(1), "it waits for a poller that waits for it");
+        assert_eq!(
+            begun[on_poll_lane].1.recv_timeout(common::PROMPT),
+            Ok(1),
+            "it waits for a poller that waits for it"
+        );
         held[1 - on_poll_lane].open();
     });
 }

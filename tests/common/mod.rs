@@ -23,6 +23,9 @@ pub const SOON: Duration = Duration::from_secs(10);
 
 /// Runs `test` and fails loudly if it takes longer than `limit`, instead of hanging for ever.
 pub fn within<R: Send + 'static>(limit: Duration, test: impl FnOnce() -> R + Send + 'static) -> R {
+    // One test at a time: lanes that poll would take the cpus from each other's tests.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let (done, wait) = mpsc::channel();
     let thread = thread::spawn(move || {
         let result = test();
@@ -107,6 +110,11 @@ pub fn pairs(pairs: usize) -> Builder {
     Runtime::builder().env_overrides(false).placement(Placement::Unpinned).pairs(pairs).topology(made_up(2 * pairs))
 }
 
+/// A builder of shared lanes, pinned only as far as this machine has cpus for them.
+pub fn shared(lanes: usize) -> Builder {
+    pairs(lanes).placement(Placement::Shared).topology(made_up(lanes)).allow_unpinned(true)
+}
+
 /// A guest machine of `cpus` cpus in one cache domain, that does not show its siblings.
 pub fn made_up(cpus: usize) -> Topology {
     let mut topology = Topology::read().unwrap();
@@ -157,19 +165,26 @@ pub fn occupy(rt: &Handle) -> Gate {
 
 /// Waits until lane `lane` blocks in the kernel and stays there.
 pub fn parked(rt: &Handle, lane: usize) {
-    let mut last = u64::MAX;
-    until("the lane parks", || {
-        thread::sleep(Duration::from_millis(2)); // the lane is parked for good if it was parked at two looks and made no pass in between
+    let look = || {
         let lane = &rt.metrics().lanes[lane];
-        let marks = lane.parks + lane.passes + lane.park_refusals;
-        let tid = os::lanes().into_iter().find(|it| it.name.ends_with(&lane.info.lane().to_string()));
-        std::mem::replace(&mut last, marks) == marks && tid.is_none_or(|tid| tid.state == 'S')
+        ((lane.parks, lane.passes, lane.park_refusals), lane.parked)
+    };
+    let mut last = look();
+    until("the lane parks", || {
+        let now = look();
+        let before = std::mem::replace(&mut last, now);
+        // The time of a park grows while it lasts, and nothing else happened in between.
+        now.0 == before.0 && now.1 > before.1
     });
 }
 
 /// Text of a panic.
 pub fn message(payload: &(dyn std::any::Any + Send)) -> &str {
-    payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("")
+    payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("")
 }
 
 const CHILD: &str = "TEST_IN_CHILD";
