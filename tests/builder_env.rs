@@ -11,12 +11,15 @@ fn builder() -> Builder {
 #[test]
 fn values_are_used_and_reported() {
     if !is_child() {
-        return child("values_are_used_and_reported", &[
-            ("TWOLANE_PAIRS", "2"),
-            ("TWOLANE_BACKLOG_MAX", " 1 "),
-            ("TWOLANE_PLACEMENT", "unpinned"),
-            ("TWOLANE_ETIQUETTE", "polite"),
-        ]);
+        return child(
+            "values_are_used_and_reported",
+            &[
+                ("TWOLANE_PAIRS", "2"),
+                ("TWOLANE_BACKLOG_MAX", " 1 "),
+                ("TWOLANE_PLACEMENT", "unpinned"),
+                ("TWOLANE_ETIQUETTE", "polite"),
+            ],
+        );
     }
     let used = ["TWOLANE_BACKLOG_MAX= 1 ", "TWOLANE_ETIQUETTE=polite", "TWOLANE_PAIRS=2", "TWOLANE_PLACEMENT=unpinned"];
     // The operator has the last word.

@@ -125,7 +125,10 @@ fn bounds_on_waiting_out_of_range() {
     let cases: [(Builder, &[&str]); 6] = [
         (pairs(1).max_added(Duration::from_millis(11)), &["max_added", "11ms", "10ms"]),
         (pairs(1).max_added(Duration::MAX), &["max_added", "10ms"]),
-        (pairs(1).max_added(Duration::from_micros(1)).mean_added(Duration::from_micros(2)), &["mean_added", "2µs", "1µs"]),
+        (
+            pairs(1).max_added(Duration::from_micros(1)).mean_added(Duration::from_micros(2)),
+            &["mean_added", "2µs", "1µs"],
+        ),
         (pairs(1).park_after(Duration::ZERO), &["park_after", "0ns", "1µs"]),
         (pairs(1).park_after(Duration::from_secs(61)), &["park_after", "61s", "60s"]),
         (pairs(1).park_after(Duration::MAX), &["park_after", "60s"]),
@@ -188,7 +191,12 @@ fn a_lane_that_cannot_be_bound() {
     assert!(os::named("unbound").is_empty(), "no thread is left");
 
     let rt = beyond().allow_unpinned(true).build().unwrap();
-    assert!(rt.metrics().lanes.iter().all(|lane| !lane.info.pinned && lane.info.cpu().is_none() && lane.info.plan.cpu.is_some()));
+    assert!(
+        rt.metrics()
+            .lanes
+            .iter()
+            .all(|lane| !lane.info.pinned && lane.info.cpu().is_none() && lane.info.plan.cpu.is_some())
+    );
     assert_eq!(rt.spawn_compute(|| 3).join().unwrap(), 3);
     assert!(matches!(on(made_up(2)).pairs(2).plan(), Err(Error::Plan(PlanError::TooMany { asked: 2, fit: 1, .. }))));
 }

@@ -43,7 +43,8 @@ fn agree(what: &str, name: &str, rt: &Runtime, run: impl FnOnce(&Runtime)) {
             metrics[lane],
             metrics_now[lane]
         );
-        let all = ours + (metrics_now[lane].parked - metrics[lane].parked)
+        let all = ours
+            + (metrics_now[lane].parked - metrics[lane].parked)
             + (metrics_now[lane].preempted - metrics[lane].preempted);
         let missing = all.abs_diff(wall);
         assert!(missing <= wall / 20, "{what}, lane {lane}: all times add up to {all:?} of {wall:?}");
@@ -182,6 +183,7 @@ fn while_a_task_sleeps() {
             for _ in 0..10 {
                 rt.spawn_compute(|| thread::sleep(Duration::from_millis(100))).join().unwrap(); // blocks in the kernel
             }
+            parked(rt, 1); // a task is booked when it has ended
         });
     });
 }
