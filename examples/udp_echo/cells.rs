@@ -1,0 +1,107 @@
+//! The three ways to wait that the sweep compares, and where everybody sits.
+//!
+//! The server, the neighbour and the client are the same in all cells; only the builder's knobs differ.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use twolane::placement::{Plan, Role, Sharing};
+use twolane::topology::Topology;
+use twolane::{Builder, Etiquette, Park, Placement, Relief, Runtime};
+
+/// A way to wait on empty polls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cell {
+    /// Spin, the way hand-written poll loops do: no relief, never parked.
+    Tight,
+    /// The library's own manners, etiquette `Balanced` and every other knob at its default.
+    Twolane,
+    /// Block in the kernel as soon as a pass comes up empty, the way event loops do.
+    Parked,
+}
+
+impl Cell {
+    /// All of them, in the order of the table.
+    pub const ALL: [Self; 3] = [Self::Tight, Self::Twolane, Self::Parked];
+
+    /// Its name in tables and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tight => "tight",
+            Self::Twolane => "twolane",
+            Self::Parked => "parked",
+        }
+    }
+
+    /// A runtime that waits this way.
+    pub fn builder(self) -> Builder {
+        let base = base();
+        match self {
+            Self::Tight => base.relief(Relief::Off).park(Park::Never),
+            Self::Twolane => base,
+            Self::Parked => base.relief(Relief::Off).park(Park::WhenArmed).park_after(Duration::ZERO),
+        }
+    }
+}
+
+/// What all runtimes here have in common: one pair, and no refusal to run where cpus cannot be pinned.
+pub fn base() -> Builder {
+    Runtime::builder().placement(Placement::Auto).pairs(1).etiquette(Etiquette::Balanced).allow_unpinned(true)
+}
+
+/// Who sits where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seats {
+    /// Index of the lane that polls.
+    pub poll_lane: usize,
+    /// How many lanes compute.
+    pub compute_lanes: usize,
+    /// One thread has both roles.
+    pub one_lane: bool,
+    /// What is known of the two lanes sharing a core.
+    pub sharing: Sharing,
+    /// The client's cpu; the OS chooses if there is none.
+    pub client_cpu: Option<usize>,
+    /// The client has no cpu of its own.
+    pub client_shares: bool,
+}
+
+impl Seats {
+    /// Seats for a plan: the client gets a cpu away from the lanes' cores if there is one, else any that no lane uses,
+    /// else the neighbour's.
+    pub fn of(plan: &Plan, topology: &Topology) -> Self {
+        let is_poll = |role| matches!(role, Role::Poll | Role::Shared);
+        let poll = plan.lanes.iter().find(|lane| is_poll(lane.role));
+        let compute: Vec<_> = plan.lanes.iter().filter(|lane| lane.role == Role::Compute).collect();
+        let taken: BTreeSet<usize> = plan.lanes.iter().filter_map(|lane| lane.cpu).collect();
+        let core = |cpu: usize| topology.cpu(cpu).map(|cpu| cpu.core);
+        let taken_cores: BTreeSet<_> = taken.iter().map(|&cpu| core(cpu)).collect();
+
+        let free: Vec<usize> = topology.allowed().difference(&taken).copied().collect();
+        let own = free.iter().copied().find(|&cpu| !taken_cores.contains(&core(cpu))).or(free.first().copied());
+        let beside = compute.first().copied().or(poll).and_then(|lane| lane.cpu);
+        let pinned = !taken.is_empty();
+        Self {
+            poll_lane: poll.map_or(0, |lane| lane.lane),
+            compute_lanes: compute.len().max(1),
+            one_lane: compute.is_empty(),
+            sharing: poll.and_then(|lane| plan.sharing.get(lane.pair)).copied().unwrap_or(Sharing::Unknown),
+            client_cpu: if pinned { own.or(beside) } else { None },
+            client_shares: own.is_none() || !pinned,
+        }
+    }
+
+    /// For machines.
+    pub fn to_json(&self) -> Value {
+        let sharing = match self.sharing {
+            Sharing::Seen => "seen",
+            Sharing::Denied => "denied",
+            _ => "unknown",
+        };
+        json!({
+            "poll_lane": self.poll_lane, "compute_lanes": self.compute_lanes, "one_lane": self.one_lane,
+            "sharing": sharing, "client_cpu": self.client_cpu, "client_shares": self.client_shares,
+        })
+    }
+}
