@@ -64,11 +64,7 @@ impl<const BYTES: usize> Inbox<BYTES> {
         for (arrival, message) in self.arrivals.iter_mut().zip(received) {
             let stamp_ns = message.cmsgs().ok().and_then(|mut all| all.find_map(stamp_of));
             stamps_missing |= stamp_ns.is_none();
-            *arrival = Arrival {
-                len: message.bytes.min(BYTES),
-                from: message.address,
-                stamp_ns,
-            };
+            *arrival = Arrival { len: message.bytes.min(BYTES), from: message.address, stamp_ns };
             count += 1;
         }
         if self.stamped && stamps_missing {

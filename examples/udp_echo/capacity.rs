@@ -22,7 +22,7 @@ const PROBE_STEPS_MAX: usize = 8;
 /// Length of one step: thousands of datagrams even at the first.
 pub const PROBE_SLOT: Duration = Duration::from_millis(150);
 
-/// A rate of which less than this part comes back is beyond capacity.
+/// A rate is beyond capacity when less than this part of it comes back, or sending takes longer than it should by as much.
 const KEPT_UP: f64 = 0.95;
 
 /// Finds how many datagrams a second client and server together can turn around, with the neighbour at work: the best
@@ -36,9 +36,10 @@ pub fn probe(seats: &Seats, progress: &mut Progress) -> Result<u64, SlotError> {
         progress.slot("probing for saturation", &format!("{rate}/s"));
         let slot = sweep::run_slot(Cell::Tight, rate, PROBE_SLOT, seats)?;
         let Some(client) = slot.client else { break };
-        let echoed = u128::from(client.echoed) * u128::from(NS_PER_S) / u128::from(client.window_ns.max(1));
+        let echoed = u128::from(client.echoed) * u128::from(NS_PER_S) / u128::from(client.took_ns.max(1));
         best = best.max(u64::try_from(echoed).unwrap_or(u64::MAX));
-        if (client.echoed as f64) < KEPT_UP * client.offered as f64 {
+        let on_time = client.window_ns as f64 >= KEPT_UP * client.took_ns as f64;
+        if !on_time || (client.echoed as f64) < KEPT_UP * client.offered as f64 {
             break;
         }
     }

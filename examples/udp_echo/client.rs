@@ -26,7 +26,7 @@ use crate::figures;
 use crate::schedule::Schedule;
 
 /// How long past the last due time the sender may still be sending. What is not sent by then counts as unsent.
-pub const SEND_GRACE: Duration = Duration::from_millis(250);
+pub const SEND_GRACE: Duration = Duration::from_millis(50);
 
 /// How long after the last send the receiver still waits. What is not back by then counts as lost.
 pub const RECEIVE_GRACE: Duration = Duration::from_millis(100);
@@ -61,9 +61,11 @@ pub struct Report {
     pub strays: u64,
     /// Errors of sending, such as a server that is gone.
     pub send_errors: u64,
-    /// From first to last due time, in nanoseconds.
+    /// How long the schedule has for them, in nanoseconds.
     pub window_ns: u64,
-    /// Cpu time of the client's process over the window.
+    /// How long sending took: more than the window if the client could not keep up.
+    pub took_ns: u64,
+    /// Cpu time of the client's process meanwhile.
     pub cpu_ns: u64,
     /// From due time to receipt, in nanoseconds.
     pub end_to_end: Histogram<u64>,
@@ -78,7 +80,7 @@ impl Report {
             "phase": "done",
             "offered": self.offered, "sent": self.sent, "echoed": self.echoed,
             "duplicates": self.duplicates, "strays": self.strays, "send_errors": self.send_errors,
-            "window_ns": self.window_ns, "cpu_ns": self.cpu_ns,
+            "window_ns": self.window_ns, "took_ns": self.took_ns, "cpu_ns": self.cpu_ns,
             "end_to_end": figures::to_json(&self.end_to_end), "late": figures::to_json(&self.late),
         })
     }
@@ -94,6 +96,7 @@ impl Report {
             strays: count("strays")?,
             send_errors: count("send_errors")?,
             window_ns: count("window_ns")?,
+            took_ns: count("took_ns")?,
             cpu_ns: count("cpu_ns")?,
             end_to_end: figures::from_json(line.get("end_to_end")?)?,
             late: figures::from_json(line.get("late")?)?,
@@ -116,7 +119,7 @@ pub fn run(args: &ClientArgs) -> std::io::Result<()> {
     let progress = Progress { run: start_ns, sent: AtomicU64::new(STILL_SENDING) };
     let (sender, receiver) = std::thread::scope(|scope| {
         let receiver = scope.spawn(|| receive(&socket, &schedule, &progress));
-        let sender = send(&socket, &schedule, &progress);
+        let sender = send(&socket, &schedule, &progress, &mut tell);
         (sender, receiver.join())
     });
     let sender = sender?;
@@ -161,6 +164,7 @@ struct Progress {
 struct Sent {
     sent: u64,
     errors: u64,
+    took_ns: u64,
     cpu_ns: u64,
     late: Histogram<u64>,
 }
@@ -175,6 +179,7 @@ impl Sent {
             strays: received.strays,
             send_errors: self.errors,
             window_ns: schedule.due_at(schedule.total) - schedule.due_at(schedule.warm),
+            took_ns: self.took_ns,
             cpu_ns: self.cpu_ns,
             end_to_end: received.end_to_end,
             late: self.late,
@@ -182,8 +187,11 @@ impl Sent {
     }
 }
 
-fn send(socket: &UdpSocket, schedule: &Schedule, progress: &Progress) -> std::io::Result<Sent> {
-    let outcome = send_all(socket, schedule, progress);
+/// How phases reach the parent.
+type Tell<'t> = &'t mut dyn FnMut(&Value) -> std::io::Result<()>;
+
+fn send(socket: &UdpSocket, schedule: &Schedule, progress: &Progress, tell: Tell<'_>) -> std::io::Result<Sent> {
+    let outcome = send_all(socket, schedule, progress, tell);
     if outcome.is_err() {
         // Relaxed: see `send_all`. Without this the receiver would wait for a sender that gave up.
         progress.sent.store(0, Ordering::Relaxed);
@@ -191,18 +199,18 @@ fn send(socket: &UdpSocket, schedule: &Schedule, progress: &Progress) -> std::io
     outcome
 }
 
-fn send_all(socket: &UdpSocket, schedule: &Schedule, progress: &Progress) -> std::io::Result<Sent> {
+fn send_all(socket: &UdpSocket, schedule: &Schedule, progress: &Progress, tell: Tell<'_>) -> std::io::Result<Sent> {
     let mut outbox = Outbox::new();
     let mut datagrams = [[0_u8; DATAGRAM_BYTES]; BATCH];
-    let mut counted = Sent { sent: 0, errors: 0, cpu_ns: 0, late: figures::latency_histogram() };
+    let mut counted = Sent { sent: 0, errors: 0, took_ns: 0, cpu_ns: 0, late: figures::latency_histogram() };
     let give_up_ns = schedule.due_at(schedule.total) + SEND_GRACE.as_nanos() as u64;
     let (mut next, mut sent_in_all) = (0, 0);
-    let mut cpu_at_start = None;
+    let mut at_start = None;
 
     while next < schedule.total {
-        if next == schedule.warm && cpu_at_start.is_none() {
+        if next == schedule.warm && at_start.is_none() {
             tell(&json!({ "phase": "measuring" }))?;
-            cpu_at_start = Some(clock::process_cpu_ns());
+            at_start = Some((clock::monotonic_ns(), clock::process_cpu_ns()));
         }
         let now = clock::monotonic_ns();
         if now >= give_up_ns {
@@ -241,7 +249,12 @@ fn send_all(socket: &UdpSocket, schedule: &Schedule, progress: &Progress) -> std
         sent_in_all += sent;
         next += sent;
     }
-    counted.cpu_ns = clock::process_cpu_ns() - cpu_at_start.unwrap_or_else(clock::process_cpu_ns);
+    // Without a start the client gave up in the warm-up, and there is nothing to charge.
+    if let Some((start_ns, cpu_at_start)) = at_start {
+        let last_due = schedule.due_at(schedule.total);
+        counted.took_ns = clock::monotonic_ns().max(last_due) - start_ns;
+        counted.cpu_ns = clock::process_cpu_ns() - cpu_at_start;
+    }
     // Relaxed: a count; the receiver reads nothing else that this thread wrote, and looks again soon.
     progress.sent.store(sent_in_all, Ordering::Relaxed);
     tell(&json!({ "phase": "sent" }))?;
@@ -361,13 +374,14 @@ mod tests {
             strays: 2,
             send_errors: 3,
             window_ns: 4,
+            took_ns: 6,
             cpu_ns: 5,
             end_to_end: figures::latency_histogram(),
             late: figures::latency_histogram(),
         };
         report.end_to_end.saturating_record(1_000);
         let back = Report::from_json(&report.to_json()).expect("it was just written");
-        assert_eq!((back.offered, back.sent, back.echoed, back.cpu_ns), (9, 8, 7, 5));
+        assert_eq!((back.offered, back.sent, back.echoed, back.took_ns, back.cpu_ns), (9, 8, 7, 6, 5));
         assert_eq!((back.end_to_end.len(), back.late.len()), (1, 0));
         assert!(Report::from_json(&json!({ "phase": "done" })).is_none());
     }
@@ -381,7 +395,13 @@ mod tests {
         let start = clock::monotonic_ns();
         let schedule = Schedule::new(start, 1_000, Duration::ZERO, Duration::from_millis(20));
         let progress = Progress { run: start, sent: AtomicU64::new(STILL_SENDING) };
-        let sender = send(&socket, &schedule, &progress).expect("stdout is there");
+        let mut phases = Vec::new();
+        let mut tell = |line: &Value| {
+            phases.push(line["phase"].clone());
+            Ok(())
+        };
+        let sender = send(&socket, &schedule, &progress, &mut tell).expect("loopback takes it");
+        assert_eq!(phases, ["measuring", "sent"]);
         let report = sender.report(&schedule, receive(&socket, &schedule, &progress));
         assert_eq!((report.offered, report.sent, report.echoed), (20, 20, 0));
     }

@@ -87,9 +87,14 @@ impl Spread {
     }
 }
 
+/// So much for one of `whole`; nothing where there is none.
+pub fn ratio(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| part / whole)
+}
+
 /// A part of a whole in percent; nothing of nothing.
 pub fn percent(part: f64, whole: f64) -> Option<f64> {
-    (whole > 0.0).then(|| part / whole * 100.0)
+    ratio(part, whole).map(|ratio| ratio * 100.0)
 }
 
 #[cfg(test)]

@@ -71,7 +71,9 @@ impl StopSignal {
 /// Why an address cannot be served, and what to do.
 fn explain(address: SocketAddr, error: &io::Error) -> String {
     let why = match error.kind() {
-        io::ErrorKind::AddrInUse => "the port is in use; stop its owner, choose another, or let the system (port 0)".to_owned(),
+        io::ErrorKind::AddrInUse => {
+            "the port is in use; stop its owner, choose another, or let the system (port 0)".to_owned()
+        }
         io::ErrorKind::PermissionDenied => {
             "no permission; ports below 1024 want CAP_NET_BIND_SERVICE, choose a higher one".to_owned()
         }

@@ -174,7 +174,9 @@ mod tests {
             absent_waits: vec!["MWAITX"],
         };
         let text = machine(Smt::Unknown).to_string();
-        for part in ["not visible", "4 online, 2 for this process", "time of 1.5", "hypervisor", "not on this cpu: MWAITX"] {
+        for part in
+            ["not visible", "4 online, 2 for this process", "time of 1.5", "hypervisor", "not on this cpu: MWAITX"]
+        {
             assert!(text.contains(part), "no {part:?} in {text}");
         }
         assert!(machine(Smt::Visible).to_string().contains("siblings   visible"));

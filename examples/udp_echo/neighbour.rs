@@ -69,10 +69,7 @@ impl Drop for Neighbour {
 impl Work {
     /// What was done since an `earlier` reading.
     pub fn since(self, earlier: Self) -> Self {
-        Self {
-            events: self.events.saturating_sub(earlier.events),
-            cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
-        }
+        Self { events: self.events.saturating_sub(earlier.events), cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns) }
     }
 }
 

@@ -13,13 +13,17 @@ pub enum Progress {
 }
 
 impl Progress {
-    /// Of so many slots.
+    /// Of so many slots; 0 if nobody knows how many there will be.
     pub fn new(slots: usize) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self::Lines(String::new());
         }
-        let bar = ProgressBar::new(slots as u64);
-        if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} slots, {eta} left, {msg}") {
+        let (bar, template) = match slots {
+            0 => (ProgressBar::new_spinner(), "{spinner} {msg}"),
+            _ => (ProgressBar::new(slots as u64), "{bar:40} {pos}/{len} slots, {eta} left, {msg}"),
+        };
+        // Drawn between slots only: a bar that moves by itself would take time from what is measured.
+        if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
         Self::Bar(bar)

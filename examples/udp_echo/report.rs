@@ -13,7 +13,7 @@ use crate::summary::{Latency, RateSummary, Split, Summary};
 const COLUMNS: [(&str, &str); 21] = [
     ("", "rate/s"),
     ("", "cell"),
-    ("server residence us", "p50"),
+    ("residence us", "p50"),
     ("", "±%"),
     ("", "p99"),
     ("end to end us", "p50"),
@@ -23,6 +23,7 @@ const COLUMNS: [(&str, &str); 21] = [
     ("", "±%"),
     ("", "wall"),
     ("client", "cpu %"),
+    ("", "late us"),
     ("datagrams", "offered"),
     ("", "echoed"),
     ("", "lost"),
@@ -31,11 +32,10 @@ const COLUMNS: [(&str, &str); 21] = [
     ("", "doze"),
     ("", "park"),
     ("", "duty %"),
-    ("", "batch"),
 ];
 
 /// The first columns of groups, which get a wider gap before them.
-const GROUP_STARTS: [usize; 6] = [2, 5, 8, 11, 12, 15];
+const GROUP_STARTS: [usize; 6] = [2, 5, 8, 11, 13, 16];
 
 /// What stands where there is nothing to say.
 const NOTHING: &str = "-";
@@ -56,7 +56,11 @@ pub fn table(rates: &[RateSummary], seats: &Seats) -> String {
         let mut text = String::new();
         for (column, cell) in cells.iter().enumerate() {
             let (gap, width) = (gap(column), width(column));
-            let _ = if column == 1 { write!(text, "{:gap$}{cell:<width$}", "") } else { write!(text, "{:gap$}{cell:>width$}", "") };
+            let _ = if column == 1 {
+                write!(text, "{:gap$}{cell:<width$}", "")
+            } else {
+                write!(text, "{:gap$}{cell:>width$}", "")
+            };
         }
         text.trim_end().to_owned()
     };
@@ -98,7 +102,8 @@ fn row(rate: u64, cell: Cell, sum: &Summary) -> [String; COLUMNS.len()] {
         let several = spread.filter(|_| sum.slots > 1);
         several.map_or_else(|| NOTHING.to_owned(), |spread| one_decimal(spread.relative() * 100.0))
     };
-    let part = |pick: fn(&Split) -> f64| sum.split.map_or_else(|| NOTHING.to_owned(), |split| one_decimal(pick(&split)));
+    let part =
+        |pick: fn(&Split) -> f64| sum.split.map_or_else(|| NOTHING.to_owned(), |split| one_decimal(pick(&split)));
     let some = |figure: Option<f64>, show: fn(f64) -> String| figure.map_or_else(|| NOTHING.to_owned(), show);
     [
         rate.to_string(),
@@ -113,6 +118,7 @@ fn row(rate: u64, cell: Cell, sum: &Summary) -> [String; COLUMNS.len()] {
         apart(sum.neighbour_own),
         median(sum.neighbour_wall, one_decimal),
         median(sum.client_cpu, one_decimal),
+        median(sum.late.p50, micros),
         sum.offered.to_string(),
         sum.echoed.to_string(),
         sum.lost().to_string(),
@@ -121,7 +127,6 @@ fn row(rate: u64, cell: Cell, sum: &Summary) -> [String; COLUMNS.len()] {
         part(|split| split.doze),
         part(|split| split.park),
         some(sum.duty, one_decimal),
-        some(sum.batch_mean, one_decimal),
     ]
 }
 
@@ -131,13 +136,16 @@ fn notes(rates: &[RateSummary], seats: &Seats) -> Vec<String> {
         "tight: spins; twolane: etiquette Balanced; parked: blocks as soon as a pass is empty. Medians over the slots; \
          ±% is half their spread."
             .to_owned(),
-        "residence: the kernel's receive stamp to after sendmmsg. end to end: the time a datagram was due to its \
-         receipt, so a late client counts."
+        "residence: in the server, the kernel's receive stamp to after sendmmsg. end to end: the time a datagram was due \
+         to its receipt by the client, with the client's own lateness (late, the median) in it."
             .to_owned(),
-        format!("duty: doze / (doze + empty). p99.9 from {P999_SAMPLES_MIN} samples up. lost: sent and never echoed."),
+        format!("duty: doze / (doze + empty). p99.9: from {P999_SAMPLES_MIN} samples up. lost: sent and never echoed."),
     ];
     if seats.one_lane {
-        notes.push("One cpu: server and neighbour take turns on one thread, and a datagram waits for a whole event.".to_owned());
+        notes.push(
+            "One cpu: server and neighbour take turns on one thread, and a datagram waits for a whole event."
+                .to_owned(),
+        );
     }
     if seats.client_shares {
         let beside = if seats.one_lane { "the lane's" } else { "the neighbour's" };
@@ -156,7 +164,9 @@ fn notes(rates: &[RateSummary], seats: &Seats) -> Vec<String> {
     for at in rates {
         for (cell, sum) in at.cells.iter().filter(|(_, sum)| sum.unsent() > 0) {
             let (unsent, offered, rate, cell) = (sum.unsent(), sum.offered, at.rate, cell.name());
-            notes.push(format!("{cell} at {rate}/s: the client could not send {unsent} of the {offered} datagrams due."));
+            notes.push(format!(
+                "{cell} at {rate}/s: the client could not send {unsent} of the {offered} datagrams due."
+            ));
         }
     }
     notes
@@ -171,7 +181,9 @@ fn latency_clause(rates: &[RateSummary]) -> String {
     let loaded = |at: &&RateSummary| at.cell(Cell::Twolane).is_some_and(|sum| latency(sum).1.is_some());
     let Some(low) = rates.iter().find(loaded) else {
         return match rates.iter().find_map(|at| at.cell(Cell::Twolane)).and_then(|sum| sum.split) {
-            Some(split) => format!("With no traffic offered, twolane's poll lane used {:.1} % of its cpu", 100.0 - split.park),
+            Some(split) => {
+                format!("With no traffic offered, twolane's poll lane used {:.1} % of its cpu", 100.0 - split.park)
+            }
             None => "Nothing was echoed".to_owned(),
         };
     };
@@ -184,10 +196,8 @@ fn latency_clause(rates: &[RateSummary]) -> String {
     };
     let what = low.cell(Cell::Twolane).map_or("", |sum| latency(sum).0);
     let (twolane, tight, parked) = describe(low);
-    let mut text = format!(
-        "At {}/s twolane's median {what} is {twolane} (tight spin {tight}, parked {parked})",
-        low.rate
-    );
+    let mut text =
+        format!("At {}/s twolane's median {what} is {twolane} (tight spin {tight}, parked {parked})", low.rate);
     if let Some(high) = rates.iter().rfind(loaded).filter(|high| high.rate != low.rate) {
         let (twolane, tight, parked) = describe(high);
         let _ = write!(text, " and at {}/s {twolane} ({tight}, {parked})", high.rate);
@@ -221,7 +231,8 @@ fn latency(sum: &Summary) -> (&'static str, Option<Spread>) {
 
 fn neighbour_clause(rates: &[RateSummary], seats: &Seats) -> String {
     if seats.one_lane {
-        return "server and neighbour share one thread here, so what relief is worth to the neighbour cannot show".to_owned();
+        return "server and neighbour share one thread here, so what relief is worth to the neighbour cannot show"
+            .to_owned();
     }
     let gain = neighbour_gain(rates);
     let measured = gain.map(|gain| {
@@ -235,6 +246,11 @@ fn neighbour_clause(rates: &[RateSummary], seats: &Seats) -> String {
         (Sharing::Seen, Some(gain), Some(measured)) => {
             let word = if gain.median > 0.0 { "more" } else { "less" };
             format!("the neighbour on the sibling gets {word} done per second of its own cpu time ({measured})")
+        }
+        (Sharing::Denied, _, Some(measured)) => {
+            format!(
+                "the two lanes sit on different cores here, so the neighbour's gain cannot show (it measured {measured})"
+            )
         }
         (_, _, Some(measured)) => {
             format!("siblings are not visible here, so the neighbour's gain cannot show (it measured {measured})")
@@ -281,9 +297,9 @@ fn cell_json(sum: &Summary) -> Value {
             "p50": spread(latency.p50), "p99": spread(latency.p99), "p999": latency.p999,
         })
     };
-    let split = sum.split.map(|split| {
-        json!({ "busy": split.busy, "empty": split.empty, "doze": split.doze, "park": split.park })
-    });
+    let split = sum
+        .split
+        .map(|split| json!({ "busy": split.busy, "empty": split.empty, "doze": split.doze, "park": split.park }));
     json!({
         "slots": sum.slots,
         "offered": sum.offered, "sent": sum.sent, "echoed": sum.echoed,
@@ -366,9 +382,10 @@ mod tests {
 
     #[test]
     fn the_sentence_claims_no_gain_that_cannot_show() {
-        for sharing in [Sharing::Unknown, Sharing::Denied] {
+        for (sharing, why) in [(Sharing::Unknown, "siblings are not visible"), (Sharing::Denied, "on different cores")]
+        {
             let hidden = meaning(&rates(1_150.0, 0.01), &Seats { sharing, ..SEATS });
-            assert!(hidden.contains("siblings are not visible here, so the neighbour's gain cannot show"), "{hidden}");
+            assert!(hidden.contains(why) && hidden.contains("so the neighbour's gain cannot show"), "{hidden}");
         }
         let one = meaning(&rates(1_150.0, 0.01), &Seats { one_lane: true, ..SEATS });
         assert!(one.contains("share one thread") && !one.contains('+'), "{one}");
@@ -406,10 +423,11 @@ mod tests {
     fn the_table_has_a_line_a_cell_and_its_columns_line_up() {
         let text = table(&rates(1_150.0, 0.01), &SEATS);
         let lines: Vec<&str> = text.lines().collect();
-        let cell_lines: Vec<&&str> = lines[2..].iter().filter(|line| line.contains("00  t") || line.contains("00  p")).collect();
+        let cell_lines: Vec<&&str> =
+            lines[2..].iter().filter(|line| line.contains("00  t") || line.contains("00  p")).collect();
         assert_eq!(cell_lines.len(), 6, "{text}");
         assert!(cell_lines.iter().all(|line| line.chars().count() == lines[1].chars().count()), "{text}");
-        assert!(lines[0].contains("server residence us") && lines[0].contains("lane time %"));
+        assert!(lines[0].contains("residence us") && lines[0].contains("lane time %"));
     }
 
     #[test]

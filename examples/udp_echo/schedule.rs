@@ -72,6 +72,10 @@ mod tests {
     #[test]
     fn a_window_shorter_than_a_gap_still_offers_one() {
         assert_eq!(Schedule::new(0, 1, MS, MS).total, 1);
-        assert_eq!(Schedule::new(0, 0, MS, MS).total, 1, "rate 0 is served as rate 1; the sweep starts no client for it");
+        assert_eq!(
+            Schedule::new(0, 0, MS, MS).total,
+            1,
+            "rate 0 is served as rate 1; the sweep starts no client for it"
+        );
     }
 }

@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 
 use crate::cells::Cell;
 use crate::clock::NS_PER_S;
-use crate::figures::{self, Spread, percent};
+use crate::figures::{self, Spread, percent, ratio};
 use crate::sweep::Slot;
 
 /// All cells at one rate.
@@ -80,9 +80,8 @@ pub fn summarise(rates: &[u64], slots: &[(u64, Cell, Slot)]) -> Vec<RateSummary>
     let of = |rate: u64, cell: Cell| -> Vec<&Slot> {
         slots.iter().filter(|(at, of, _)| (*at, *of) == (rate, cell)).map(|(_, _, slot)| slot).collect()
     };
-    let cells = |rate| {
-        Cell::ALL.into_iter().map(move |cell| (cell, of(rate, cell))).filter(|(_, slots)| !slots.is_empty())
-    };
+    let cells =
+        |rate| Cell::ALL.into_iter().map(move |cell| (cell, of(rate, cell))).filter(|(_, slots)| !slots.is_empty());
     rates
         .iter()
         .map(|&rate| RateSummary {
@@ -103,9 +102,8 @@ impl Summary {
     /// Of the repeats of one cell at one rate.
     pub fn of(slots: &[&Slot]) -> Self {
         let clients = || slots.iter().filter_map(|slot| slot.client.as_ref());
-        let lane_seconds = |part: fn(&Slot) -> std::time::Duration| -> f64 {
-            slots.iter().map(|slot| part(slot).as_secs_f64()).sum()
-        };
+        let lane_seconds =
+            |part: fn(&Slot) -> std::time::Duration| -> f64 { slots.iter().map(|slot| part(slot).as_secs_f64()).sum() };
         let (busy, empty) = (lane_seconds(|slot| slot.lane.busy), lane_seconds(|slot| slot.lane.empty));
         let (doze, park) = (lane_seconds(|slot| slot.lane.doze), lane_seconds(|slot| slot.lane.park));
         let split = |part| percent(part, busy + empty + doze + park);
@@ -119,21 +117,21 @@ impl Summary {
             residence: Latency::of(slots.iter().map(|slot| &slot.tally.residence)),
             end_to_end: Latency::of(clients().map(|client| &client.end_to_end)),
             late: Latency::of(clients().map(|client| &client.late)),
-            neighbour_own: Spread::of(slots.iter().filter_map(|slot| {
-                (slot.work.cpu_ns > 0).then(|| slot.work.events as f64 * NS_PER_S as f64 / slot.work.cpu_ns as f64)
-            })),
-            neighbour_wall: Spread::of(slots.iter().filter_map(|slot| {
-                (!slot.wall.is_zero()).then(|| slot.work.events as f64 / slot.wall.as_secs_f64())
-            })),
-            client_cpu: Spread::of(
-                clients().filter_map(|client| percent(client.cpu_ns as f64, client.window_ns as f64)),
+            neighbour_own: Spread::of(
+                slots
+                    .iter()
+                    .filter_map(|slot| ratio(slot.work.events as f64 * NS_PER_S as f64, slot.work.cpu_ns as f64)),
             ),
+            neighbour_wall: Spread::of(
+                slots.iter().filter_map(|slot| ratio(slot.work.events as f64, slot.wall.as_secs_f64())),
+            ),
+            client_cpu: Spread::of(clients().filter_map(|client| percent(client.cpu_ns as f64, client.took_ns as f64))),
             split: split(busy).map(|busy| {
                 let part = |seconds| split(seconds).unwrap_or_default();
                 Split { busy, empty: part(empty), doze: part(doze), park: part(park) }
             }),
             duty: percent(doze, doze + empty),
-            batch_mean: (batches > 0).then(|| answered as f64 / batches as f64),
+            batch_mean: ratio(answered as f64, batches as f64),
             sends_lost: slots.iter().map(|slot| slot.tally.sends_lost).sum(),
         }
     }
@@ -189,6 +187,7 @@ mod tests {
                 strays: 0,
                 send_errors: 0,
                 window_ns: NS_PER_S / 10,
+                took_ns: NS_PER_S / 10,
                 cpu_ns: NS_PER_S / 100,
                 end_to_end,
                 late: figures::latency_histogram(),
