@@ -1,10 +1,55 @@
-//! twolane
-#![allow(missing_docs, dead_code, unused_imports)] // SKELETON: removed at integration
+//! A work-stealing executor that puts busy pollers and compute on SMT siblings, and waits with manners.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("twolane runs on Linux: it reads /sys, pins with sched_setaffinity and parks on futexes and epoll");
 
+#[cfg(not(twolane_loom))]
+#[allow(unsafe_code)]
+pub(crate) mod arch;
 pub(crate) mod sync;
+#[allow(unsafe_code)]
+pub(crate) mod task;
 
+pub(crate) mod sched;
+
+#[cfg(not(twolane_loom))]
+mod builder;
+#[cfg(not(twolane_loom))]
+mod error;
+#[cfg(not(twolane_loom))]
+pub mod metrics;
+#[cfg(not(twolane_loom))]
 pub mod placement;
+#[cfg(not(twolane_loom))]
+mod poll;
+#[cfg(not(twolane_loom))]
+mod runtime;
+#[cfg(all(feature = "sim", not(twolane_loom)))]
+pub mod sim;
+#[cfg(not(twolane_loom))]
 pub mod topology;
+#[cfg(not(twolane_loom))]
+pub mod wait;
+
+pub use task::{AbortOnDrop, JoinError, JoinHandle};
+#[cfg(not(twolane_loom))]
+pub use {
+    builder::Builder,
+    error::{Error, Rejected, RejectedBecause},
+    metrics::{LaneMetrics, Metrics, Misses},
+    placement::{LaneInfo, Placement, Plan, Role, Sharing},
+    poll::{
+        Peek, PeekError, PollCx, PollFn, Poller, PollerError, PollerHandle, PollerStats, Progress, WakeBy, poll_fn,
+    },
+    runtime::{Handle, Runtime, Where},
+    sched::join::{BlockingJoinError, WouldDeadlock},
+    sched::shutdown::{ShutdownReport, StuckLane},
+    wait::{Etiquette, Park, Relief},
+};
+
+#[cfg(twolane_loom)]
+#[doc(hidden)]
+#[allow(missing_docs)]
+pub mod model {
+    pub use crate::task::model as task;
+}

@@ -1,0 +1,119 @@
+//! What differs between processors, behind one surface: a counter, a pause, and what the cpu can do.
+//!
+//! Every architecture has one file here (`x86`, `aarch64`, `other`), and every one of them states the same three names:
+//!
+//! | name | promise |
+//! |---|---|
+//! | `pause()` | The hint of a spin loop, as one instruction. It may take no time at all; nobody relies on how long it takes. |
+//! | `ticks() -> u64` | The counter as it is, a few nanoseconds to read, neither scaled nor ordered with memory. `0` for ever where there is none. |
+//! | `capabilities() -> Capabilities` | What this cpu states about itself. |
+//!
+//! **Nothing is probed by executing it.** Hypervisors hide instructions (and then they really trap), so what the cpu
+//! states is the only evidence that counts, and an instruction that is not stated is not there. A probe answers with a
+//! token ([`Waitpkg`] and its fellows): code that wants to execute the instruction takes the token as an argument, and
+//! tokens are made nowhere but in these files.
+//!
+//! Whether ticks are good for measuring time is decided in `wait::clock`, which also scales them.
+
+#[cfg(target_arch = "aarch64")]
+#[path = "aarch64.rs"]
+mod native;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[path = "other.rs"]
+mod native;
+#[cfg(target_arch = "x86_64")]
+#[path = "x86.rs"]
+mod native;
+
+pub(crate) use native::{pause, ticks};
+
+/// What the cpu that runs the calling thread states about itself.
+///
+/// Absence is not an error: it is a line in a report.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Capabilities {
+    /// Who made it, in the maker's own letters ("GenuineIntel"); empty when the cpu does not say.
+    pub(crate) vendor: String,
+    /// The model's name as sold; empty when the cpu does not say.
+    pub(crate) brand: String,
+    /// The hypervisor under which this cpu runs, if one makes itself known.
+    pub(crate) hypervisor: Option<String>,
+    /// The counter behind [`ticks`] runs at one rate through all frequencies and sleep states.
+    pub(crate) invariant_tsc: bool,
+    /// The rate of the counter, where something states it. A claim: it is checked before it is used.
+    pub(crate) stated_rate: Option<StatedRate>,
+    /// The line that a monitor watches, where the cpu says; many hypervisors do not.
+    pub(crate) monitor_line: Option<MonitorLine>,
+    /// TPAUSE, UMONITOR and UMWAIT.
+    pub(crate) waitpkg: Option<Waitpkg>,
+    /// MOVDIR64B.
+    pub(crate) movdir64b: Option<Movdir64b>,
+    /// ENQCMD.
+    pub(crate) enqcmd: Option<Enqcmd>,
+    /// MONITORX and MWAITX.
+    pub(crate) mwaitx: Option<Mwaitx>,
+}
+
+impl Capabilities {
+    /// Asks the cpu that runs the calling thread. Tens of microseconds under a hypervisor, which answers in the cpu's
+    /// stead: done at start, never in a loop.
+    pub(crate) fn detect() -> Self {
+        native::capabilities()
+    }
+}
+
+/// A rate that the machine states for the counter behind [`ticks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StatedRate {
+    /// Ticks a second.
+    pub(crate) hz: u64,
+    /// Where it is stated, for reports.
+    pub(crate) source: &'static str,
+}
+
+/// The sizes, in bytes, between which the line that a monitor watches lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MonitorLine {
+    /// A store outside a block of this size and alignment does not wake the watcher.
+    pub(crate) smallest: u16,
+    /// A store within a block of this size and alignment may wake the watcher.
+    pub(crate) largest: u16,
+}
+
+/// Holding one means: this cpu executes TPAUSE, UMONITOR and UMWAIT without trapping.
+///
+/// It does not mean that they wait for long, or at all: the operating system caps them, and some hypervisors make them
+/// no-ops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waitpkg(());
+
+/// Holding one means: this cpu executes MOVDIR64B without trapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Movdir64b(());
+
+/// Holding one means: this cpu knows ENQCMD.
+///
+/// Executing it also takes an address space that the kernel has bound to a device (a PASID); without one it raises #GP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Enqcmd(());
+
+/// Holding one means: this cpu executes MONITORX and MWAITX without trapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mwaitx(());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stated_counter_advances() {
+        if !Capabilities::detect().invariant_tsc {
+            return;
+        }
+        let before = ticks();
+        // Far more than one tick of the slowest counter (1 MHz), whatever a PAUSE takes.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(ticks() > before);
+        pause();
+    }
+}

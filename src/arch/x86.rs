@@ -1,0 +1,199 @@
+//! x86-64: PAUSE, the time-stamp counter, and CPUID as the only witness.
+
+use super::{Capabilities, Enqcmd, MonitorLine, Movdir64b, Mwaitx, StatedRate, Waitpkg};
+use raw_cpuid::{CpuId, CpuIdReader, CpuIdReaderNative, Hypervisor};
+
+/// PAUSE: 10 to 190 cycles, depending on the model; a hint that frees the core's resources for its sibling meanwhile.
+#[inline(always)]
+pub(crate) fn pause() {
+    std::hint::spin_loop();
+}
+
+/// RDTSC, not ordered with the instructions around it: a reading may be early or late by what the cpu reorders (tens of
+/// ticks).
+#[inline(always)]
+pub(crate) fn ticks() -> u64 {
+    // SAFETY: every x86-64 cpu has RDTSC. Where the kernel is told to make it fault (PR_SET_TSC), so do the vDSO's
+    // clocks, without which no thread of Rust's runs.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+pub(crate) fn capabilities() -> Capabilities {
+    capabilities_from(CpuIdReaderNative)
+}
+
+/// Feature bits that are read from the leaf itself, because `raw-cpuid` has no name for them or gates them by vendor.
+mod bits {
+    /// Leaf 7, subleaf 0, ECX.
+    pub(super) const WAITPKG: u32 = 1 << 5;
+    pub(super) const MOVDIR64B: u32 = 1 << 28;
+    pub(super) const ENQCMD: u32 = 1 << 29;
+    /// Leaf 0x8000_0001, ECX. AMD's, and kept by Hygon; elsewhere the bit is reserved.
+    pub(super) const MONITORX: u32 = 1 << 29;
+}
+
+/// The vendors for whom bit [`bits::MONITORX`] means MONITORX.
+const MONITORX_VENDORS: [&str; 2] = ["AuthenticAMD", "HygonGenuine"];
+
+/// The whole detection, from any source of CPUID leaves.
+fn capabilities_from<R: CpuIdReader>(leaves: R) -> Capabilities {
+    let cpu = CpuId::with_cpuid_reader(leaves.clone());
+    let vendor = cpu.get_vendor_info().map(|v| v.as_str().to_owned()).unwrap_or_default();
+    // A leaf past the last one answers with the content of another, so raw-cpuid is asked first whether there is one.
+    let structured = cpu.get_extended_feature_info().map_or(0, |_| leaves.cpuid2(7, 0).ecx);
+    let extended = cpu.get_extended_processor_and_feature_identifiers().map_or(0, |_| leaves.cpuid1(0x8000_0001).ecx);
+    let monitorx = MONITORX_VENDORS.contains(&vendor.as_str()) && extended & bits::MONITORX != 0;
+    Capabilities {
+        brand: cpu.get_processor_brand_string().map(|b| b.as_str().trim().to_owned()).unwrap_or_default(),
+        hypervisor: cpu.get_hypervisor_info().map(|h| hypervisor_name(&h.identify())),
+        invariant_tsc: cpu.get_advanced_power_mgmt_info().is_some_and(|p| p.has_invariant_tsc()),
+        stated_rate: stated_rate(&cpu),
+        monitor_line: cpu
+            .get_monitor_mwait_info()
+            .map(|m| MonitorLine { smallest: m.smallest_monitor_line(), largest: m.largest_monitor_line() })
+            .filter(|line| line.smallest > 0 && line.largest >= line.smallest),
+        waitpkg: (structured & bits::WAITPKG != 0).then_some(Waitpkg(())),
+        movdir64b: (structured & bits::MOVDIR64B != 0).then_some(Movdir64b(())),
+        enqcmd: (structured & bits::ENQCMD != 0).then_some(Enqcmd(())),
+        mwaitx: monitorx.then_some(Mwaitx(())),
+        vendor,
+    }
+}
+
+/// The counter's rate: the hypervisor's word first (it may scale the counter), then the crystal's, then the nominal
+/// frequency, at which the counters of Intel's cores run when the crystal's rate is left out.
+fn stated_rate<R: CpuIdReader>(cpu: &CpuId<R>) -> Option<StatedRate> {
+    const HZ_PER_KHZ: u64 = 1_000;
+    const HZ_PER_MHZ: u64 = 1_000_000;
+    let hypervisor = || {
+        let khz = cpu.get_hypervisor_info()?.tsc_frequency()?;
+        Some(StatedRate { hz: u64::from(khz) * HZ_PER_KHZ, source: "hypervisor leaf 0x40000010" })
+    };
+    let crystal = || Some(StatedRate { hz: cpu.get_tsc_info()?.tsc_frequency()?, source: "CPUID leaf 0x15" });
+    let nominal = || {
+        let mhz = cpu.get_processor_frequency_info()?.processor_base_frequency();
+        Some(StatedRate { hz: u64::from(mhz) * HZ_PER_MHZ, source: "CPUID leaf 0x16" })
+    };
+    // A leaf that is there may still be empty.
+    let filled = |rate: &StatedRate| rate.hz > 0;
+    hypervisor().filter(filled).or_else(|| crystal().filter(filled)).or_else(|| nominal().filter(filled))
+}
+
+fn hypervisor_name(hypervisor: &Hypervisor) -> String {
+    match hypervisor {
+        Hypervisor::Unknown(ebx, ecx, edx) => {
+            let letters: Vec<u8> = [ebx, ecx, edx].into_iter().flat_map(|word| word.to_le_bytes()).collect();
+            let name = String::from_utf8_lossy(&letters).trim_matches(['\0', ' ']).to_owned();
+            if name.is_empty() { "unnamed".to_owned() } else { name }
+        }
+        known => format!("{known:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raw_cpuid::CpuIdResult;
+
+    /// (leaf, subleaf) and what it answers in EAX, EBX, ECX, EDX.
+    type Leaf = ((u32, u32), [u32; 4]);
+
+    /// A cpu as the leaves that it answers; every other leaf is zero.
+    fn read(leaves: &[Leaf]) -> Capabilities {
+        capabilities_from(move |leaf: u32, subleaf: u32| {
+            let [eax, ebx, ecx, edx] =
+                leaves.iter().find(|(key, _)| *key == (leaf, subleaf)).map_or([0; 4], |(_, registers)| *registers);
+            CpuIdResult { eax, ebx, ecx, edx }
+        })
+    }
+
+    /// Leaf 0 of each vendor: the highest leaf, then the name in EBX, EDX, ECX.
+    const INTEL: [u32; 4] = [0x20, 0x756e_6547, 0x6c65_746e, 0x4965_6e69];
+    const AMD: [u32; 4] = [0x20, 0x6874_7541, 0x444d_4163, 0x6974_6e65];
+    const HYGON: [u32; 4] = [0x20, 0x6f67_7948, 0x656e_6975, 0x6e65_476e];
+    const EXTENDED: [u32; 4] = [0x8000_0008, 0, 0, 0];
+    const HYPERVISOR_BIT: [u32; 4] = [0, 0, 1 << 31, 0];
+
+    #[test]
+    fn wait_and_store_instructions_are_what_leaf_7_says() {
+        let tokens = |ecx| {
+            let cpu = read(&[((0, 0), INTEL), ((7, 0), [0, 0, ecx, 0])]);
+            (cpu.waitpkg.is_some(), cpu.movdir64b.is_some(), cpu.enqcmd.is_some())
+        };
+        assert_eq!(tokens(0), (false, false, false));
+        assert_eq!(tokens(1 << 5), (true, false, false));
+        assert_eq!(tokens(1 << 28), (false, true, false));
+        assert_eq!(tokens(1 << 29), (false, false, true));
+        assert_eq!(tokens(!0), (true, true, true));
+    }
+
+    #[test]
+    fn a_cpu_whose_leaves_end_before_7_has_none_of_them() {
+        // Real cpus answer a leaf past the last with the content of the last; the reader must not believe it.
+        let cpu = read(&[((0, 0), [5, INTEL[1], INTEL[2], INTEL[3]]), ((7, 0), [0, 0, !0, 0])]);
+        assert_eq!((cpu.waitpkg, cpu.movdir64b, cpu.enqcmd), (None, None, None));
+    }
+
+    #[test]
+    fn monitorx_counts_on_amd_and_hygon_only() {
+        const FEATURES: Leaf = ((0x8000_0001, 0), [0, 0, 1 << 29, 0]);
+        const TOP: Leaf = ((0x8000_0000, 0), EXTENDED);
+        let amd = read(&[((0, 0), AMD), TOP, FEATURES]);
+        assert_eq!((amd.vendor.as_str(), amd.mwaitx.is_some()), ("AuthenticAMD", true));
+        let hygon = read(&[((0, 0), HYGON), TOP, FEATURES]);
+        assert_eq!((hygon.vendor.as_str(), hygon.mwaitx.is_some()), ("HygonGenuine", true));
+        assert!(read(&[((0, 0), INTEL), TOP, FEATURES]).mwaitx.is_none());
+        assert!(read(&[((0, 0), AMD), TOP]).mwaitx.is_none(), "a template of the hypervisor clears the bit");
+    }
+
+    #[test]
+    fn the_rate_is_taken_from_the_best_witness() {
+        const HOST: Leaf = ((1, 0), HYPERVISOR_BIT);
+        const VMWARE: Leaf = ((0x4000_0000, 0), [0x4000_0010, 0x6177_4d56, 0x4d56_6572, 0x6572_6177]);
+        const CRYSTAL: Leaf = ((0x15, 0), [2, 184, 25_000_000, 0]);
+        const NOMINAL: Leaf = ((0x16, 0), [2_200, 3_000, 100, 0]);
+        let hz = |leaves: &[Leaf]| read(leaves).stated_rate.map(|rate| (rate.hz, rate.source));
+
+        assert_eq!(hz(&[((0, 0), INTEL)]), None);
+        assert_eq!(hz(&[((0, 0), INTEL), NOMINAL]), Some((2_200_000_000, "CPUID leaf 0x16")));
+        assert_eq!(hz(&[((0, 0), INTEL), CRYSTAL, NOMINAL]), Some((2_300_000_000, "CPUID leaf 0x15")));
+        // The ratio alone, without the crystal's rate, says nothing.
+        assert_eq!(
+            hz(&[((0, 0), INTEL), ((0x15, 0), [2, 184, 0, 0]), NOMINAL]),
+            Some((2_200_000_000, "CPUID leaf 0x16"))
+        );
+        let guest = read(&[((0, 0), INTEL), HOST, VMWARE, ((0x4000_0010, 0), [2_400_000, 0, 0, 0]), CRYSTAL]);
+        assert_eq!(guest.hypervisor.as_deref(), Some("VMware"));
+        assert_eq!(guest.stated_rate.map(|rate| rate.hz), Some(2_400_000_000));
+        // A hypervisor that leaves its leaf empty does not hide the crystal's.
+        assert_eq!(hz(&[((0, 0), INTEL), HOST, VMWARE, CRYSTAL]).map(|(hz, _)| hz), Some(2_300_000_000));
+    }
+
+    #[test]
+    fn a_monitor_line_of_zero_is_no_answer() {
+        assert_eq!(read(&[((0, 0), INTEL)]).monitor_line, None);
+        assert_eq!(
+            read(&[((0, 0), INTEL), ((5, 0), [64, 128, 3, 0])]).monitor_line,
+            Some(MonitorLine { smallest: 64, largest: 128 })
+        );
+    }
+
+    #[test]
+    fn unknown_hypervisors_are_named_by_their_own_letters() {
+        let cpu = read(&[
+            ((0, 0), INTEL),
+            ((1, 0), HYPERVISOR_BIT),
+            ((0x4000_0000, 0), [0x4000_0000, u32::from_le_bytes(*b"Acme"), u32::from_le_bytes(*b"Visr"), 0]),
+        ]);
+        assert_eq!(cpu.hypervisor.as_deref(), Some("AcmeVisr"));
+    }
+
+    #[test]
+    fn invariance_is_its_own_bit() {
+        let invariant = |edx| {
+            read(&[((0, 0), INTEL), ((0x8000_0000, 0), EXTENDED), ((0x8000_0007, 0), [0, 0, 0, edx])]).invariant_tsc
+        };
+        assert!(invariant(1 << 8));
+        assert!(!invariant(!(1 << 8)));
+    }
+}

@@ -1,0 +1,188 @@
+//! The environment's word on the builder's knobs: `TWOLANE_*`. Pure: variables in, changes or an error out.
+//!
+//! The environment wins over the program: it is how an operator changes a service without building it. What it changed is reported in the
+//! plan's notes and in the metrics; a name or value that means nothing is an error, since an override that is silently ignored is worse than none.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::Builder;
+use crate::error::Error;
+use crate::placement::Placement;
+use crate::topology::CpuList;
+use crate::wait::{Etiquette, Park, Relief};
+
+/// All variables begin with this.
+pub(crate) const PREFIX: &str = "TWOLANE_";
+
+/// Carries the value of one variable into a builder, or says what it takes.
+type Apply = fn(&mut Builder, &str) -> Result<(), &'static str>;
+
+/// Every variable: name, what it takes, effect.
+const VARIABLES: &[(&str, Apply)] = &[
+    ("TWOLANE_PLACEMENT", |b, v| {
+        b.request.placement = placement(v).ok_or(
+            "use auto, siblings, whole-cores, shared, unpinned, or pairs such as 2-3,4-5 (poll cpu, compute cpu)",
+        )?;
+        Ok(())
+    }),
+    ("TWOLANE_PAIRS", |b, v| count(v).map(|n| b.request.pairs = Some(n))),
+    ("TWOLANE_RESERVE", |b, v| count(v).map(|n| b.request.reserve = n)),
+    ("TWOLANE_NODE", |b, v| count(v).map(|n| b.request.node = Some(n))),
+    ("TWOLANE_CPUS", |b, v| {
+        let cpus: CpuList = v.parse().map_err(|_| "use a list of cpus such as 0-3,8")?;
+        b.request.cpus = Some(cpus.iter().collect::<BTreeSet<usize>>());
+        Ok(())
+    }),
+    ("TWOLANE_COMPUTE_PER_CORE", |b, v| count(v).map(|n| b.request.compute_per_core = n)),
+    ("TWOLANE_ALLOW_UNPINNED", |b, v| {
+        b.allow_unpinned = match v {
+            "1" | "true" | "yes" => true,
+            "0" | "false" | "no" => false,
+            _ => return Err("use yes or no"),
+        };
+        Ok(())
+    }),
+    ("TWOLANE_ETIQUETTE", |b, v| {
+        b.etiquette = match v {
+            "latency" => Etiquette::Latency,
+            "balanced" => Etiquette::Balanced,
+            "polite" => Etiquette::Polite,
+            _ => return Err("use latency, balanced or polite"),
+        };
+        Ok(())
+    }),
+    ("TWOLANE_RELIEF", |b, v| {
+        b.overrides.relief = Some(match v {
+            "auto" => Relief::Auto,
+            "always" => Relief::Always,
+            "off" => Relief::Off,
+            _ => return Err("use auto, always or off"),
+        });
+        Ok(())
+    }),
+    ("TWOLANE_PARK", |b, v| {
+        b.overrides.park = Some(match v {
+            "never" => Park::Never,
+            "when-armed" => Park::WhenArmed,
+            "within-bound" => Park::WithinBound,
+            _ => return Err("use never, when-armed or within-bound"),
+        });
+        Ok(())
+    }),
+    ("TWOLANE_PARK_AFTER", |b, v| duration(v).map(|d| b.overrides.park_after = Some(d))),
+    ("TWOLANE_MEAN_ADDED", |b, v| duration(v).map(|d| b.overrides.mean_added = Some(d))),
+    ("TWOLANE_MAX_ADDED", |b, v| duration(v).map(|d| b.overrides.max_added = Some(d))),
+    ("TWOLANE_PEEK_REFRESH", |b, v| duration(v).map(|d| b.peek_refresh = d)),
+    ("TWOLANE_LINGER_MAX", |b, v| duration(v).map(|d| b.linger_max = d)),
+    ("TWOLANE_BACKLOG_MAX", |b, v| count(v).map(|n| b.backlog_max = n)),
+];
+
+/// Carries every `TWOLANE_*` variable of `variables` into `builder`. Returns what was used, as `NAME=value`, by name.
+pub(crate) fn apply(
+    builder: &mut Builder,
+    variables: impl Iterator<Item = (String, String)>,
+) -> Result<Vec<String>, Error> {
+    let mut used = Vec::new();
+    for (name, value) in variables.filter(|(name, _)| name.starts_with(PREFIX)) {
+        let Some((_, change)) = VARIABLES.iter().find(|(known, _)| *known == name) else {
+            let known: Vec<&str> = VARIABLES.iter().map(|(name, _)| *name).collect();
+            return Err(Error::Environment {
+                name,
+                value,
+                want: format!("no such variable; there are {}", known.join(", ")),
+            });
+        };
+        match change(builder, value.trim()) {
+            Ok(()) => used.push(format!("{name}={value}")),
+            Err(want) => return Err(Error::Environment { name, value, want: want.into() }),
+        }
+    }
+    used.sort();
+    Ok(used)
+}
+
+fn placement(value: &str) -> Option<Placement> {
+    Some(match value {
+        "auto" => Placement::Auto,
+        "siblings" => Placement::Siblings,
+        "whole-cores" => Placement::WholeCores,
+        "shared" => Placement::Shared,
+        "unpinned" => Placement::Unpinned,
+        pairs => {
+            let pair = |pair: &str| {
+                let (poll, compute) = pair.split_once('-')?;
+                Some((poll.trim().parse().ok()?, compute.trim().parse().ok()?))
+            };
+            Placement::Pairs(pairs.split(',').map(pair).collect::<Option<_>>()?)
+        }
+    })
+}
+
+fn count(value: &str) -> Result<usize, &'static str> {
+    value.parse().map_err(|_| "use a whole number")
+}
+
+/// `250ns`, `4us`, `1.5ms`, `2s`.
+fn duration(value: &str) -> Result<Duration, &'static str> {
+    const WANT: &str = "use a time with its unit, such as 500ns, 4us, 1.5ms or 2s";
+    let digits = value.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or(WANT)?;
+    let (number, unit) = value.split_at(digits);
+    let number: f64 = number.parse().map_err(|_| WANT)?;
+    let ns_per_unit = match unit.trim() {
+        "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => return Err(WANT),
+    };
+    Duration::try_from_secs_f64(number * ns_per_unit / 1e9).map_err(|_| WANT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(variables: &[(&str, &str)]) -> Result<(Builder, Vec<String>), Error> {
+        let mut builder = Builder::new();
+        let used = apply(&mut builder, variables.iter().map(|&(n, v)| (n.to_string(), v.to_string())))?;
+        Ok((builder, used))
+    }
+
+    #[test]
+    fn carries_values_and_says_which() {
+        let (builder, used) = with(&[
+            ("TWOLANE_PLACEMENT", "2-3, 4-5"),
+            ("TWOLANE_MAX_ADDED", "1.5us"),
+            ("TWOLANE_CPUS", "0-2,8"),
+            ("PATH", "/bin"),
+        ])
+        .unwrap();
+        assert_eq!(builder.request.placement, Placement::Pairs(vec![(2, 3), (4, 5)]));
+        assert_eq!(builder.overrides.max_added, Some(Duration::from_nanos(1_500)));
+        assert_eq!(builder.request.cpus, Some(BTreeSet::from([0, 1, 2, 8])));
+        assert_eq!(used, ["TWOLANE_CPUS=0-2,8", "TWOLANE_MAX_ADDED=1.5us", "TWOLANE_PLACEMENT=2-3, 4-5"]);
+    }
+
+    #[test]
+    fn what_means_nothing_is_an_error_that_says_what_would() {
+        for (name, value, says) in [
+            ("TWOLANE_ETIQUETTE", "rude", "latency, balanced or polite"),
+            ("TWOLANE_PAIRS", "-1", "whole number"),
+            ("TWOLANE_PAIRS", "", "whole number"),
+            ("TWOLANE_PARK", "Never", "never, when-armed"),
+            ("TWOLANE_RELIEF", "on", "auto, always or off"),
+            ("TWOLANE_PLACEMENT", "2", "pairs such as"),
+            ("TWOLANE_PLACEMENT", "2-", "pairs such as"),
+            ("TWOLANE_CPUS", "a", "list of cpus"),
+            ("TWOLANE_MAX_ADDED", "4", "with its unit"),
+            ("TWOLANE_MAX_ADDED", "-4us", "with its unit"),
+            ("TWOLANE_MAX_ADDED", "1e999s", "with its unit"),
+            ("TWOLANE_ALLOW_UNPINNED", "maybe", "yes or no"),
+            ("TWOLANE_PAIR", "1", "there are TWOLANE_PLACEMENT"),
+        ] {
+            let error = with(&[(name, value)]).unwrap_err().to_string();
+            assert!(error.contains(says) && error.contains(&format!("{name}={value}")), "{error}");
+        }
+    }
+}

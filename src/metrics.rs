@@ -1,0 +1,176 @@
+//! What a runtime counts, and a snapshot of it for people and exporters.
+//!
+//! Counters of a lane are written by that lane alone, with plain stores, and read by anybody: a snapshot is cheap, disturbs no lane, and
+//! may mix values that are a pass apart.
+
+use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::time::Duration;
+
+use crate::placement::LaneInfo;
+
+/// A counter with one writer.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    /// Adds; only the owner may call it.
+    #[inline]
+    pub(crate) fn add(&self, by: u64) {
+        // Relaxed: a statistic with one writer, so that no locked instruction is needed.
+        self.0.store(self.0.load(Relaxed).wrapping_add(by), Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn set(&self, value: u64) {
+        // Relaxed: as above.
+        self.0.store(value, Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> u64 {
+        // Relaxed: a reader accepts any recent value.
+        self.0.load(Relaxed)
+    }
+}
+
+/// A counter that any thread adds to, seldom.
+#[derive(Debug, Default)]
+pub(crate) struct SharedCount(AtomicU64);
+
+impl SharedCount {
+    pub(crate) fn add(&self, by: u64) {
+        // Relaxed: a statistic.
+        self.0.fetch_add(by, Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> u64 {
+        // Relaxed: a statistic.
+        self.0.load(Relaxed)
+    }
+}
+
+/// What a lane counts.
+#[derive(Debug, Default)]
+pub(crate) struct LaneCounters {
+    pub passes: Count,
+    pub busy_passes: Count,
+    pub events: Count,
+    pub pollers: Count,
+    pub dozes: Count,
+    pub doze_false_wakes: Count,
+    pub parks: Count,
+    pub park_refusals: Count,
+    pub fruitless_parks: Count,
+    pub misses_doze: Count,
+    pub misses_lent: Count,
+    pub misses_preempted: Count,
+    pub misses_slow_poller: Count,
+    pub relief_withheld: Count,
+    pub tasks: Count,
+    pub lent_tasks: Count,
+    pub hand_offs: Count,
+    pub steals: Count,
+    pub lingers: Count,
+    pub panics: Count,
+    /// System calls made to wake this lane. Written by whoever wakes it.
+    pub wakes: SharedCount,
+}
+
+/// A snapshot of a runtime; see [`Runtime::metrics`](crate::Runtime::metrics).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// One entry a lane, by lane number.
+    pub lanes: Vec<LaneMetrics>,
+    /// Time since the runtime was built.
+    pub age: Duration,
+    /// Tasks that wait in the injectors, submitted from outside the lanes.
+    pub injected: usize,
+    /// Futures that have not ended.
+    pub live_futures: usize,
+    /// Pollers that have not ended.
+    pub live_pollers: usize,
+    /// Environment variables that overrode the builder, as `NAME=value`.
+    pub overrides: Vec<String>,
+}
+
+/// What one lane did since the runtime was built.
+///
+/// `busy + empty + dozing` is the cpu time of the lane's thread, as its own CLOCK_THREAD_CPUTIME_ID tells it; `parked` and `preempted` are
+/// wall time in which it used none.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct LaneMetrics {
+    /// The lane.
+    pub info: LaneInfo,
+    /// Cpu time in passes that found something, and in tasks.
+    pub busy: Duration,
+    /// Cpu time in passes that found nothing, in searching for tasks, and in the kernel's part of parking.
+    pub empty: Duration,
+    /// Cpu time spent waiting in user mode: the sibling had the core.
+    pub dozing: Duration,
+    /// Wall time blocked in the kernel.
+    pub parked: Duration,
+    /// Wall time in which the lane could run but the kernel, or a hypervisor, ran somebody else.
+    pub preempted: Duration,
+    /// The part of `busy` that went to tasks.
+    pub tasks_time: Duration,
+    /// Sweeps over the lane's pollers.
+    pub passes: u64,
+    /// Passes that found something.
+    pub busy_passes: u64,
+    /// Arrivals that pollers reported.
+    pub events: u64,
+    /// Pollers on the lane now.
+    pub pollers: u64,
+    /// Waits in user mode.
+    pub dozes: u64,
+    /// Dozes ended by the doorbell for nothing: no poller and no inbox had anything.
+    pub doze_false_wakes: u64,
+    /// Times blocked in the kernel.
+    pub parks: u64,
+    /// Times that a poller refused to be armed, or that something came while the lane armed.
+    pub park_refusals: u64,
+    /// Parks after which no poller found anything.
+    pub fruitless_parks: u64,
+    /// Gaps longer than `max_added`, by cause.
+    pub misses: Misses,
+    /// Empty passes after which no relief was given because the sibling had nothing to do or the knob is off.
+    pub relief_withheld: u64,
+    /// Tasks run: polls of futures and closures.
+    pub tasks: u64,
+    /// Those of them that ran while the lane had pollers.
+    pub lent_tasks: u64,
+    /// Tasks that pollers handed to the sibling.
+    pub hand_offs: u64,
+    /// Tasks taken from other lanes' queues.
+    pub steals: u64,
+    /// Times that the lane stayed awake for the next hand-off.
+    pub lingers: u64,
+    /// Panics of user code that were contained here.
+    pub panics: u64,
+    /// System calls that others made to wake this lane.
+    pub wakes: u64,
+}
+
+/// Gaps between two calls of a poller that were longer than `max_added` because of the runtime, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Misses {
+    /// A doze that ended late.
+    pub doze: u64,
+    /// A task that the lane ran.
+    pub lent: u64,
+    /// The kernel or the hypervisor took the cpu away.
+    pub preempted: u64,
+    /// The pass itself took so long: a slow fellow poller.
+    pub slow_poller: u64,
+}
+
+impl LaneMetrics {
+    /// The share of idle time in which the sibling had the core: dozing / (dozing + empty). 0 if there was no idle time.
+    #[must_use]
+    pub fn duty(&self) -> f64 {
+        let idle = (self.dozing + self.empty).as_secs_f64();
+        if idle > 0.0 { self.dozing.as_secs_f64() / idle } else { 0.0 }
+    }
+}

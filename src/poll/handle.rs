@@ -1,0 +1,451 @@
+//! The two ends of an adopted poller: what its lane holds, and what the user holds.
+
+use std::any::Any;
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::{Peek, PollCx, Poller, Progress, WakeBy};
+use crate::placement::LaneInfo;
+
+/// How the user's end of a poller reaches the runtime. Implemented by the scheduler.
+pub(crate) trait Bell: Send + Sync {
+    /// Makes the lane look at everything once more.
+    fn ring(&self, lane: usize);
+    /// Runs `wait`, which blocks; or returns `false` at once, where blocking could not end.
+    fn may_block(&self, wait: &mut dyn FnMut()) -> bool;
+    /// One poller less on `lane`.
+    fn poller_ended(&self, lane: usize);
+}
+
+/// A poller that was given to a lane. Dropping the handle leaves the poller running.
+///
+/// `R` is what the poller leaves behind: itself, if it can be sent between threads, else `()`.
+pub struct PollerHandle<R> {
+    shared: Arc<Shared<R>>,
+}
+
+struct Shared<R> {
+    name: Box<str>,
+    lane: usize,
+    bell: Arc<dyn Bell>,
+    stop: AtomicBool,
+    stats: StatsCells,
+    outcome: Mutex<Outcome<R>>,
+    ended: Condvar,
+}
+
+enum Outcome<R> {
+    Alive,
+    Ended(Result<R, PollerError<R>>),
+    Taken,
+}
+
+/// What a poller did so far. Counters are written by the lane without synchronisation and may lag by a pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PollerStats {
+    /// Calls of [`Poller::poll`].
+    pub calls: u64,
+    /// Calls that returned `Busy(n)` with n > 0.
+    pub busy_calls: u64,
+    /// Sum of those n.
+    pub events: u64,
+    /// Passes in which a quiet [`Peek`] saved the call.
+    pub skipped: u64,
+}
+
+#[derive(Debug, Default)]
+struct StatsCells {
+    calls: AtomicU64,
+    busy_calls: AtomicU64,
+    events: AtomicU64,
+    skipped: AtomicU64,
+}
+
+/// Why a poller left nothing behind.
+#[non_exhaustive]
+pub enum PollerError<R> {
+    /// It panicked; this is the payload.
+    Panicked(Box<dyn Any + Send>),
+    /// The closure given to `spawn_poller_with` returned this error, so there never was a poller.
+    Init(Box<dyn Error + Send + Sync>),
+    /// Its descriptor cannot be waited for: epoll refused it. Regular files cannot be polled; sockets, eventfds and pipes can.
+    Unwakeable(io::Error),
+    /// The runtime ended first, and dropped it on its lane.
+    Shutdown,
+    /// `join` was called where waiting could not end: inside a poller or hook, or on the last compute lane that is not already waiting. The
+    /// handle is given back.
+    WouldDeadlock(PollerHandle<R>),
+}
+
+impl<R> PollerHandle<R> {
+    /// Asks the poller to end. It is called with [`PollCx::stopping`] true until it returns `Done`, or `Idle`: nothing left to finish.
+    ///
+    /// Returns at once; safe from any thread, and from the poller itself.
+    pub fn stop(&self) {
+        // Release: partner is the Acquire load in `Shared::stop_requested`; what the caller did before is seen by the poller's last calls.
+        self.shared.stop.store(true, Release);
+        self.shared.bell.ring(self.shared.lane);
+    }
+
+    /// Makes the lane call the poller (and its neighbours) soon, whatever it does now: ends a doze, wakes it from a park, overrides a quiet
+    /// peek. For producers that write to memory which no descriptor tells about.
+    ///
+    /// # Cost
+    /// One locked instruction and a fence; a system call only if the lane is parked.
+    pub fn ring(&self) {
+        self.shared.bell.ring(self.shared.lane);
+    }
+
+    /// Waits until the poller has ended and returns what it left behind. Does not ask it to end; see [`stop`](Self::stop).
+    ///
+    /// # Errors
+    /// [`PollerError`]: it panicked, could not be built, or was dropped by the shutdown; or waiting here could never end.
+    pub fn join(self) -> Result<R, PollerError<R>> {
+        let shared = &self.shared;
+        let waited = shared.bell.may_block(&mut || {
+            let mut outcome = shared.outcome.lock();
+            while matches!(*outcome, Outcome::Alive) {
+                shared.ended.wait(&mut outcome);
+            }
+        });
+        if !waited && !self.is_finished() {
+            return Err(PollerError::WouldDeadlock(self));
+        }
+        match std::mem::replace(&mut *shared.outcome.lock(), Outcome::Taken) {
+            Outcome::Ended(result) => result,
+            // Neither can be: the handle is not `Clone`, so nobody else took it, and we saw it ended.
+            Outcome::Alive | Outcome::Taken => Err(PollerError::Shutdown),
+        }
+    }
+
+    /// Whether the poller has ended.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        !matches!(*self.shared.outcome.lock(), Outcome::Alive)
+    }
+
+    /// What it did so far.
+    #[must_use]
+    pub fn stats(&self) -> PollerStats {
+        self.shared.stats.read()
+    }
+
+    /// The name it was given.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// The lane it lives on.
+    #[must_use]
+    pub fn lane(&self) -> usize {
+        self.shared.lane
+    }
+}
+
+/// A poller on its way to a lane: built there, by the lane's own thread.
+pub(crate) struct Adoption {
+    make: Box<Make>,
+}
+
+type Make = dyn FnOnce(&LaneInfo) -> Option<Box<dyn AnyPoller>> + Send;
+
+impl Adoption {
+    /// Builds the poller on the calling lane. `None`: it could not be built, and its handle knows why.
+    pub(crate) fn build(self, info: &LaneInfo) -> Option<Box<dyn AnyPoller>> {
+        (self.make)(info)
+    }
+}
+
+/// Both ends of a poller. Dropping the adoption, or later the poller, in any way resolves the handle.
+pub(crate) fn adoption<P, E, R>(
+    name: &str,
+    lane: usize,
+    bell: Arc<dyn Bell>,
+    make: impl FnOnce(&LaneInfo) -> Result<P, E> + Send + 'static,
+    leave: fn(P) -> R,
+) -> (Adoption, PollerHandle<R>)
+where
+    P: Poller + 'static,
+    E: Into<Box<dyn Error + Send + Sync>>,
+    R: Send + 'static,
+{
+    let shared = Arc::new(Shared {
+        name: name.into(),
+        lane,
+        bell,
+        stop: AtomicBool::new(false),
+        stats: StatsCells::default(),
+        outcome: Mutex::new(Outcome::Alive),
+        ended: Condvar::new(),
+    });
+    let resolver = Resolver(Arc::clone(&shared));
+    let make = move |info: &LaneInfo| match catch_unwind(AssertUnwindSafe(|| make(info))) {
+        Ok(Ok(poller)) => Some(Box::new(Adopted { poller, leave, resolver }) as Box<dyn AnyPoller>),
+        Ok(Err(error)) => {
+            resolver.resolve(Err(PollerError::Init(error.into())));
+            None
+        }
+        Err(payload) => {
+            resolver.resolve(Err(PollerError::Panicked(payload)));
+            None
+        }
+    };
+    (Adoption { make: Box::new(make) }, PollerHandle { shared })
+}
+
+/// The obligation to tell the handle how it ended. Dropped unused, it says: by shutdown.
+struct Resolver<R>(Arc<Shared<R>>);
+
+impl<R> Resolver<R> {
+    fn resolve(&self, result: Result<R, PollerError<R>>) {
+        let mut outcome = self.0.outcome.lock();
+        if matches!(*outcome, Outcome::Alive) {
+            *outcome = Outcome::Ended(result);
+            self.0.ended.notify_all();
+            drop(outcome);
+            self.0.bell.poller_ended(self.0.lane);
+        }
+    }
+}
+
+impl<R> Drop for Resolver<R> {
+    fn drop(&mut self) {
+        self.resolve(Err(PollerError::Shutdown));
+    }
+}
+
+/// How the life of a poller on its lane ends.
+pub(crate) enum End {
+    /// It returned `Done`, or `Idle` after it was asked to stop.
+    Done,
+    Panicked(Box<dyn Any + Send>),
+    /// The lane cannot wait for its descriptor.
+    Unwakeable(io::Error),
+    /// The runtime ends.
+    Dropped,
+}
+
+/// A poller of any type, with its end of the handle.
+pub(crate) trait AnyPoller {
+    fn poll(&mut self, cx: &mut PollCx<'_>) -> Progress;
+    fn wake_by(&self) -> WakeBy<'_>;
+    fn peek(&self) -> Option<Peek>;
+    fn arm(&mut self) -> bool;
+    fn disarm(&mut self);
+    fn before_wait(&mut self);
+    fn lend_while_armed(&self) -> bool;
+    fn name(&self) -> &str;
+    fn stop_requested(&self) -> bool;
+    fn skipped(&self);
+    /// Ends it, on its lane. Returns whether anything in it panicked.
+    fn end(self: Box<Self>, how: End) -> bool;
+}
+
+struct Adopted<P, R> {
+    poller: P,
+    leave: fn(P) -> R,
+    resolver: Resolver<R>,
+}
+
+impl<P: Poller, R> AnyPoller for Adopted<P, R> {
+    #[inline]
+    fn poll(&mut self, cx: &mut PollCx<'_>) -> Progress {
+        let progress = self.poller.poll(cx);
+        self.resolver.0.stats.count(progress);
+        progress
+    }
+    fn wake_by(&self) -> WakeBy<'_> {
+        self.poller.wake_by()
+    }
+    fn peek(&self) -> Option<Peek> {
+        self.poller.peek()
+    }
+    fn arm(&mut self) -> bool {
+        self.poller.arm()
+    }
+    fn disarm(&mut self) {
+        self.poller.disarm();
+    }
+    fn before_wait(&mut self) {
+        self.poller.before_wait();
+    }
+    fn lend_while_armed(&self) -> bool {
+        self.poller.lend_while_armed()
+    }
+    fn name(&self) -> &str {
+        &self.resolver.0.name
+    }
+    fn stop_requested(&self) -> bool {
+        // Acquire: partner is the Release store in `PollerHandle::stop`.
+        self.resolver.0.stop.load(Acquire)
+    }
+    fn skipped(&self) {
+        bump(&self.resolver.0.stats.skipped, 1);
+    }
+
+    fn end(self: Box<Self>, how: End) -> bool {
+        let Self { poller, leave, resolver } = *self;
+        let done = matches!(how, End::Done);
+        // Dropping the poller, or what it leaves, is user code.
+        let left = catch_unwind(AssertUnwindSafe(|| {
+            if done {
+                Some(leave(poller))
+            } else {
+                drop(poller);
+                None
+            }
+        }));
+        let panicked = left.is_err() || matches!(how, End::Panicked(_));
+        resolver.resolve(match (how, left) {
+            (End::Panicked(payload), _) | (_, Err(payload)) => Err(PollerError::Panicked(payload)),
+            (End::Done, Ok(Some(left))) => Ok(left),
+            (End::Unwakeable(error), _) => Err(PollerError::Unwakeable(error)),
+            (End::Done | End::Dropped, Ok(_)) => Err(PollerError::Shutdown),
+        });
+        panicked
+    }
+}
+
+impl StatsCells {
+    #[inline]
+    fn count(&self, progress: Progress) {
+        bump(&self.calls, 1);
+        if let Progress::Busy(n @ 1..) = progress {
+            bump(&self.busy_calls, 1);
+            bump(&self.events, u64::from(n));
+        }
+    }
+
+    fn read(&self) -> PollerStats {
+        // Relaxed: statistics.
+        PollerStats {
+            calls: self.calls.load(Relaxed),
+            busy_calls: self.busy_calls.load(Relaxed),
+            events: self.events.load(Relaxed),
+            skipped: self.skipped.load(Relaxed),
+        }
+    }
+}
+
+/// Adds to a counter that only the calling thread writes: no locked instruction.
+#[inline]
+fn bump(counter: &AtomicU64, by: u64) {
+    // Relaxed: a statistic with one writer.
+    counter.store(counter.load(Relaxed).wrapping_add(by), Relaxed);
+}
+
+impl<R> fmt::Debug for PollerHandle<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PollerHandle")
+            .field("name", &self.name())
+            .field("lane", &self.lane())
+            .field("finished", &self.is_finished())
+            .finish()
+    }
+}
+
+impl<R> fmt::Debug for PollerError<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl<R> fmt::Display for PollerError<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panicked(payload) => match crate::task::panic_message(&**payload) {
+                Some(message) => write!(f, "the poller panicked: {message}"),
+                None => f.write_str("the poller panicked"),
+            },
+            Self::Init(error) => write!(f, "the poller could not be built on its lane: {error}"),
+            Self::Unwakeable(error) => {
+                write!(
+                    f,
+                    "epoll does not take the poller's descriptor ({error}): give one that can be polled, or `WakeBy::Never`"
+                )
+            }
+            Self::Shutdown => f.write_str("the runtime ended before the poller did, and dropped it"),
+            Self::WouldDeadlock(handle) => {
+                write!(f, "waiting for poller `{}` here could never end: join it from outside the lanes", handle.name())
+            }
+        }
+    }
+}
+
+impl<R> Error for PollerError<R> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct NoBell;
+    impl Bell for NoBell {
+        fn ring(&self, _lane: usize) {}
+        fn may_block(&self, wait: &mut dyn FnMut()) -> bool {
+            wait();
+            true
+        }
+        fn poller_ended(&self, _lane: usize) {}
+    }
+
+    fn adopt<P: Poller + Send + 'static>(poller: P) -> (Option<Box<dyn AnyPoller>>, PollerHandle<P>) {
+        let (adoption, handle) =
+            adoption("p", 0, Arc::new(NoBell), move |_| Ok::<_, std::convert::Infallible>(poller), |poller| poller);
+        (adoption.build(&LaneInfo::for_tests(0)), handle)
+    }
+
+    struct Bomb;
+    impl Poller for Bomb {
+        fn poll(&mut self, _: &mut PollCx<'_>) -> Progress {
+            Progress::Idle
+        }
+    }
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                panic!("bomb");
+            }
+        }
+    }
+
+    #[test]
+    fn a_panic_while_it_is_dropped_reaches_the_handle() {
+        let (poller, handle) = adopt(Bomb);
+        assert!(poller.unwrap().end(End::Dropped), "the panic is reported");
+        assert!(matches!(handle.join(), Err(PollerError::Panicked(_))));
+    }
+
+    #[test]
+    fn a_poller_that_was_never_built_resolves_its_handle() {
+        let (adoption, handle) = adoption(
+            "p",
+            0,
+            Arc::new(NoBell),
+            |_| Err::<fn(&mut PollCx<'_>) -> Progress, _>("no such queue"),
+            |poller| poller,
+        );
+        assert!(adoption.build(&LaneInfo::for_tests(0)).is_none());
+        assert!(matches!(handle.join(), Err(PollerError::Init(error)) if error.to_string() == "no such queue"));
+    }
+
+    #[test]
+    fn an_adoption_that_no_lane_took_is_a_shutdown() {
+        let (adoption, handle) = adoption::<_, std::convert::Infallible, _>(
+            "p",
+            0,
+            Arc::new(NoBell),
+            |_| Ok(|_: &mut PollCx<'_>| Progress::Idle),
+            |_| (),
+        );
+        drop(adoption);
+        assert!(matches!(handle.join(), Err(PollerError::Shutdown)));
+    }
+}

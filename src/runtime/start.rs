@@ -1,0 +1,104 @@
+//! From a checked configuration to running lanes: clock, threads, signals, cpus.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+
+use super::signals;
+use crate::arch::Capabilities;
+use crate::builder::Config;
+use crate::error::Error;
+use crate::placement::{LaneInfo, LanePlan, Role, Sharing};
+use crate::sched::deque::Own;
+use crate::sched::shared::Shared;
+use crate::sched::worker::Worker;
+use crate::topology::{PinError, pin};
+use crate::wait::clock::Clock;
+
+/// A file that tells which counter the kernel reads the time from.
+const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+/// Those that are the cpu's own counter, or are computed from it.
+const COUNTER_SOURCES: [&str; 4] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
+
+/// Lanes that run, and their threads, by lane.
+pub(super) struct Started {
+    pub shared: Arc<Shared>,
+    pub threads: Vec<Option<JoinHandle<()>>>,
+}
+
+/// Starts one thread a lane; each binds itself and says how that went, then waits for what all share. Fails if one fails, and then no thread
+/// is left.
+pub(super) fn start(config: &Config) -> Result<Started, Error> {
+    let clock = clock();
+    let mut threads = Vec::new();
+    let mut recruits = Vec::new();
+    let mut infos = Vec::new();
+    for plan in &config.plan.lanes {
+        let (thread, recruit) = spawn(plan, &config.thread_name)?;
+        threads.push(Some(thread));
+        recruits.push(recruit);
+    }
+    for (plan, recruit) in config.plan.lanes.iter().zip(&recruits) {
+        // A thread that is gone without a word cannot be: it sends before anything that could panic.
+        let pinned = recruit.bound.recv().unwrap_or(Ok(false));
+        let pinned = match pinned {
+            Ok(pinned) => pinned,
+            Err(_) if config.allow_unpinned => false,
+            Err(source) => {
+                // Dropping the senders ends the threads that wait for them.
+                drop(recruits);
+                threads.into_iter().flatten().for_each(|thread| drop(thread.join()));
+                return Err(Error::Pin { lane: plan.lane, source });
+            }
+        };
+        let sharing = config.plan.sharing.get(plan.pair).copied().unwrap_or(Sharing::Unknown);
+        infos.push(LaneInfo { plan: plan.clone(), sharing, pinned });
+    }
+    let (queues, stealers): (Vec<Own>, Vec<_>) = infos.iter().map(|_| Own::new()).unzip();
+    let shared = Arc::new(Shared::new(infos, stealers, config.lanes.clone(), clock));
+    for (recruit, queue) in recruits.into_iter().zip(queues) {
+        // The thread waits for this and nothing else.
+        let _ = recruit.enlist.send((Arc::clone(&shared), queue));
+    }
+    Ok(Started { shared, threads })
+}
+
+/// A thread that will be a lane.
+struct Recruit {
+    bound: Receiver<Result<bool, PinError>>,
+    enlist: Sender<(Arc<Shared>, Own)>,
+}
+
+fn spawn(plan: &LanePlan, prefix: &str) -> Result<(JoinHandle<()>, Recruit), Error> {
+    let (say, bound) = mpsc::channel();
+    let (enlist, wait) = mpsc::channel();
+    let (lane, cpu) = (plan.lane, plan.cpu);
+    let body = move || {
+        let pinned = cpu.map_or(Ok(false), |cpu| pin::pin_current(cpu).map(|()| true));
+        let _ = say.send(pinned);
+        if let Ok((shared, queue)) = wait.recv() {
+            Worker::new(shared, lane, queue).run();
+        }
+    };
+    let refused = |source: io::Error| Error::Thread { lane, source };
+    // A thread inherits the signal mask, so there is no moment in which it would take a signal.
+    let _blocked = signals::block().map_err(refused)?;
+    let thread = thread::Builder::new().name(name(prefix, plan)).spawn(body).map_err(refused)?;
+    Ok((thread, Recruit { bound, enlist }))
+}
+
+fn name(prefix: &str, plan: &LanePlan) -> String {
+    let role = match plan.role {
+        Role::Poll => 'p',
+        Role::Compute => 'c',
+        Role::Shared => 's',
+    };
+    format!("{prefix}-{role}{}", plan.lane)
+}
+
+fn clock() -> Clock {
+    let source = std::fs::read_to_string(CLOCKSOURCE).unwrap_or_default();
+    let trusted = COUNTER_SOURCES.contains(&source.trim());
+    Clock::best(&Capabilities::detect(), trusted).0
+}

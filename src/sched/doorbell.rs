@@ -1,0 +1,116 @@
+//! The line that everybody writes to wake a lane, and the only way in which a lane blocks.
+//!
+//! Two words, nothing else, on lines of their own: the lane reads them all the time and writes nothing there between arming a
+//! wait and waiting. `README.md` beside this file states the protocol; the step names in the comments are from there.
+//!
+//! Claim: after [`Doorbell::ring`] the lane looks at everything that was published before the ring, however the ring meets its
+//! way into or out of a park. Checked by `tests/loom_doorbell.rs`.
+
+use std::time::Duration;
+
+use crate::sync::Futex;
+use crate::sync::atomic::{AtomicU32, Ordering::*, fence};
+
+/// `parked`: the lane is awake, or on its way out of a park. Set by the ringer that takes the wake on itself, or by the lane.
+const AWAKE: u32 = 0;
+/// `parked`: the lane blocks (or is about to) on the epoch word. Set by the lane only.
+const IN_FUTEX: u32 = 1;
+/// `parked`: the lane blocks (or is about to) in epoll. Set by the lane only.
+const IN_EPOLL: u32 = 2;
+
+/// Where a lane is going to block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ParkIn {
+    /// On the doorbell's own word; cheapest, hears nothing but rings.
+    Futex,
+    /// In epoll, on the pollers' fds and the lane's eventfd.
+    Epoll,
+}
+
+/// Whose system call a ring has become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the lane stays blocked until this wake is carried out"]
+pub(crate) enum Wake {
+    /// The lane is awake, or somebody else is waking it.
+    NotNeeded,
+    /// The caller woke it by [`Doorbell::wake_futex`] already; nothing is left to do but to count it.
+    Futex,
+    /// The caller must now write the lane's eventfd.
+    Eventfd,
+}
+
+/// A snapshot of the epoch: everything published before it was taken has been, or will be, looked at by its holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Epoch(u32);
+
+/// See the module's documentation. 128 bytes: two lines, since adjacent lines are fetched in pairs.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Doorbell {
+    epoch: Futex,
+    parked: AtomicU32,
+}
+
+impl Doorbell {
+    pub(crate) fn new() -> Self {
+        Self { epoch: Futex::new(0), parked: AtomicU32::new(AWAKE) }
+    }
+
+    /// *ReadEpoch*. Take it before looking at inbox, queues and pollers: what is published later changes the epoch.
+    #[inline]
+    pub(crate) fn epoch(&self) -> Epoch {
+        // Acquire: partner is RingEpoch in `ring`. What was pushed before that ring is seen by looks after this load.
+        Epoch(self.epoch.load(Acquire))
+    }
+
+    /// Wakes the lane, whatever it does. Call after publishing what it should see.
+    ///
+    /// Costs one locked instruction and a fence; a system call only when the lane is parked and nobody else is waking it.
+    pub(crate) fn ring(&self) -> Wake {
+        // RingEpoch. Release: publishes the push before it. Partner: ReadEpoch in `epoch`.
+        self.epoch.fetch_add(1, Release);
+        fence(SeqCst); // PostFence: pairs with SleepFence in `announce`.
+        self.take_wake()
+    }
+
+    /// The second half of a ring, alone: for callers whose own fence already orders their push (`Sleepers::notify`).
+    fn take_wake(&self) -> Wake {
+        // Relaxed: only the fences order this word against the epoch; its own value is decided by the swap below.
+        if self.parked.load(Relaxed) == AWAKE {
+            return Wake::NotNeeded;
+        }
+        // Relaxed: the winner of the swap makes the system call, and the kernel orders that against the block.
+        match self.parked.swap(AWAKE, Relaxed) {
+            IN_FUTEX => {
+                self.epoch.wake_one();
+                Wake::Futex
+            }
+            IN_EPOLL => Wake::Eventfd,
+            _ => Wake::NotNeeded,
+        }
+    }
+
+    /// *Announce* and *SleepFence*. After it, re-check the epoch and everything that a ringer may have published; then block, or
+    /// [`retract`](Self::retract).
+    pub(crate) fn announce(&self, place: ParkIn) {
+        let value = match place {
+            ParkIn::Futex => IN_FUTEX,
+            ParkIn::Epoll => IN_EPOLL,
+        };
+        // Relaxed: ordered by the fence that follows.
+        self.parked.store(value, Relaxed);
+        fence(SeqCst); // SleepFence: pairs with PostFence in `ring`.
+    }
+
+    /// Blocks on the epoch, at most `timeout`. Returns at once if somebody rang since `seen`. May return for no reason.
+    pub(crate) fn block(&self, seen: Epoch, timeout: Option<Duration>) {
+        self.epoch.wait(seen.0, timeout);
+    }
+
+    /// Takes the announcement back, after a block or instead of one. A ringer that already took the wake on itself makes its system
+    /// call anyway; it wakes nobody, or ends the next block early.
+    pub(crate) fn retract(&self) {
+        // Relaxed: a ringer that still reads the old value makes a system call in vain, nothing more.
+        self.parked.store(AWAKE, Relaxed);
+    }
+}

@@ -1,0 +1,70 @@
+//! Which lanes have ended, what they dropped, and a place for the shutdown to wait until something happens.
+
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Exits {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    ended: Box<[bool]>,
+    dropped_pollers: Vec<String>,
+    cancelled_tasks: usize,
+}
+
+impl Exits {
+    pub(crate) fn new(lanes: usize) -> Self {
+        let state = State { ended: vec![false; lanes].into(), dropped_pollers: Vec::new(), cancelled_tasks: 0 };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// The lane's loop is over: it touches nothing that is shared any more, except to say so here.
+    pub(crate) fn ended(&self, lane: usize) {
+        self.state.lock().ended[lane] = true;
+        self.changed.notify_all();
+    }
+
+    /// Pollers that were live when their lane ended.
+    pub(crate) fn pollers_dropped(&self, names: Vec<String>) {
+        self.state.lock().dropped_pollers.extend(names);
+    }
+
+    /// A task was queued when the runtime ended.
+    pub(crate) fn task_cancelled(&self) {
+        self.state.lock().cancelled_tasks += 1;
+    }
+
+    /// Pollers and tasks that were dropped, for the report.
+    pub(crate) fn take_dropped(&self) -> (Vec<String>, usize) {
+        let mut state = self.state.lock();
+        (std::mem::take(&mut state.dropped_pollers), state.cancelled_tasks)
+    }
+
+    /// Something happened that a waiting shutdown should look at.
+    pub(crate) fn nudge(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Waits until all lanes have ended, or `until`. Returns those that have not.
+    pub(crate) fn wait_all(&self, until: Instant) -> Vec<usize> {
+        let mut state = self.state.lock();
+        loop {
+            let left: Vec<usize> = (0..state.ended.len()).filter(|&lane| !state.ended[lane]).collect();
+            if left.is_empty() || self.changed.wait_until(&mut state, until).timed_out() {
+                return left;
+            }
+        }
+    }
+
+    /// Waits for a nudge, or `until`.
+    pub(crate) fn wait(&self, until: Instant) {
+        let mut state = self.state.lock();
+        let _ = self.changed.wait_until(&mut state, until);
+    }
+}

@@ -1,0 +1,165 @@
+//! How a lane blocks in the kernel: one way for all roles, since a lane can be woken for a ring, for a task, by a descriptor and by a
+//! deadline, in any mixture.
+//!
+//! The steps are those of `README.md`: arm the pollers, *Offer* (sleeper, lender or neither), *Announce* with *SleepFence*, one full pass,
+//! re-check, block; then everything backwards.
+
+use std::time::Duration;
+
+use super::current::Doing;
+use super::doorbell::ParkIn;
+use super::phase::Phase;
+use super::sleepers::Asleep;
+use super::worker::{ParkedFor, Worker};
+use crate::placement::Role;
+use crate::poll::Sweep;
+use crate::poll::fds::GRAIN;
+use crate::wait::clock::Ticks;
+use crate::wait::ledger::Kind as Time;
+
+/// For what tasks a parked lane may be woken.
+enum Offer {
+    /// For all: it is a compute lane now.
+    Sleeper(Asleep),
+    /// For all: every poller agreed to wait.
+    Lender,
+    /// For none.
+    None,
+}
+
+impl Worker {
+    /// Blocks until rung, needed, woken by a descriptor, or `until`. Returns at once if any of these came first.
+    pub(super) fn park(&mut self, until: Option<Ticks>) {
+        let place = if self.pollers.fds().is_some() { ParkIn::Epoll } else { ParkIn::Futex };
+        let timeout = until.map(|until| self.clock.duration(until.since(self.stamp)));
+        if place == ParkIn::Epoll && timeout.is_some_and(|timeout| timeout < GRAIN) {
+            // epoll counts milliseconds; what is left of the last one is waited for awake.
+            return self.doze(self.max_added.max(1));
+        }
+        if !self.arm() {
+            self.own().counters.park_refusals.add(1);
+            self.parked = Some(ParkedFor { slept: 0, rung: false });
+            return;
+        }
+        let offer = self.offer();
+        self.own().doorbell.announce(place);
+        self.tell_siblings(true);
+
+        let slept = if self.must_stay(&offer) {
+            self.own().counters.park_refusals.add(1);
+            0
+        } else {
+            self.block(place, timeout)
+        };
+
+        self.tell_siblings(false);
+        self.own().doorbell.retract();
+        let called = self.retract(offer);
+        self.disarm();
+        self.sweep = Sweep::Full;
+        if !self.pollers.is_empty() {
+            let rung = called || self.own().doorbell.epoch() != self.seen;
+            self.parked = Some(ParkedFor { slept, rung });
+        }
+        if called {
+            self.lend_parked();
+        }
+    }
+
+    /// Makes every poller ready to wake the lane.
+    fn arm(&mut self) -> bool {
+        self.flush_before_wait();
+        let armed = self.cx.while_doing(Doing::Pass, || self.pollers.arm());
+        if armed.panics > 0 {
+            self.count_panics(armed.panics);
+            self.pollers_changed();
+        }
+        armed.all
+    }
+
+    fn disarm(&mut self) {
+        let panics = self.cx.while_doing(Doing::Pass, || self.pollers.disarm());
+        if panics > 0 {
+            self.count_panics(panics);
+            self.pollers_changed();
+        }
+    }
+
+    /// *Offer*: says for what tasks this lane may be woken.
+    fn offer(&mut self) -> Offer {
+        let sleepers = &self.shared.sleepers;
+        if self.pollers.is_empty() || self.own().info.plan.role != Role::Poll {
+            Offer::Sleeper(sleepers.sleep(self.lane, self.searching.take()))
+        } else if self.pollers.lends() {
+            sleepers.lend(self.lane);
+            Offer::Lender
+        } else {
+            Offer::None
+        }
+    }
+
+    /// *Re-check*, after every announcement: whether there is something that a park would sleep through. The epoch comes last, since the full
+    /// pass may ring.
+    fn must_stay(&mut self, offer: &Offer) -> bool {
+        let found = if self.pollers.is_empty() {
+            false
+        } else {
+            let swept = self.pass(Sweep::Full);
+            swept.events > 0 || swept.ended
+        };
+        let due = self.deadlines.next().is_some_and(|next| next <= self.stamp);
+        let work = !matches!(offer, Offer::None) && self.shared.work_waits();
+        found || due || work || self.own().doorbell.epoch() != self.seen
+    }
+
+    /// *Block*. Returns for how long, in ticks.
+    fn block(&mut self, place: ParkIn, timeout: Option<Duration>) -> u64 {
+        if self.shared.phase.now() >= Phase::Draining {
+            self.shared.exits.nudge(); // the shutdown waits for lanes to come to rest
+        }
+        self.book(Time::Empty);
+        let began = self.stamp;
+        let lane = self.shared.lane(self.lane);
+        let cpu = self.cpu_ticks();
+        self.ledger.park_begins(began, cpu, &lane.times);
+        match (place, self.pollers.fds()) {
+            (ParkIn::Epoll, Some(fds)) => fds.wait(timeout),
+            _ => lane.doorbell.block(self.seen, timeout),
+        }
+        self.stamp = self.clock.now();
+        let cpu = self.cpu_ticks();
+        self.ledger.park_ends(self.stamp, cpu, &lane.times);
+        lane.counters.parks.add(1);
+        self.stamp.since(began).max(1)
+    }
+
+    /// Takes the offer back. `true`: a lender was called, or would have been.
+    fn retract(&mut self, offer: Offer) -> bool {
+        let sleepers = &self.shared.sleepers;
+        match offer {
+            Offer::Sleeper(asleep) => {
+                self.searching = Some(sleepers.wake_up(self.lane, asleep));
+                false
+            }
+            Offer::Lender => sleepers.unlend(self.lane) || self.shared.work_waits(),
+            Offer::None => false,
+        }
+    }
+
+    /// Every poller agreed to wait for whatever task comes: runs one. If more wait, the next park finds them.
+    fn lend_parked(&mut self) {
+        if let Some(task) = self.steal() {
+            if self.shared.work_waits() {
+                self.shared.notify(Some(self.lane));
+            }
+            self.lend(task);
+        }
+    }
+
+    /// Tells the sleepers' word that the lanes beside this one have the core to themselves, or no longer.
+    fn tell_siblings(&self, quiet: bool) {
+        for &sibling in &self.siblings {
+            self.shared.sleepers.sibling_quiet(sibling, quiet);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The turn of a lane with pollers: one pass, then whatever wait the controller allows.
+
+use super::current::Doing;
+use super::kinds;
+use super::lend::{self, Offer};
+use super::worker::Worker;
+use crate::poll::{PollCx, Sweep, Swept};
+use crate::task::Runnable;
+use crate::wait::clock::Ticks;
+use crate::wait::controller::{Observation, Parked, Step};
+use crate::wait::ledger::Kind as Time;
+use crate::wait::waiter::Ended;
+
+/// After a task that was not short had to be put back, offers are left alone for so long: each costs the pollers a queue's line. 1 ms.
+const LEND_PAUSE_NS: u64 = 1_000_000;
+/// A doze that took more than this many times what it may, and more than [`PREEMPTED_NS`], was not the runtime's choice.
+const PREEMPTED_TIMES: u64 = 4;
+/// See [`PREEMPTED_TIMES`]: 20 us.
+const PREEMPTED_NS: u64 = 20_000;
+/// A shared lane looks at other lanes' queues every so many turns: each look costs a line a lane.
+const SHARED_STEAL_TURNS: u32 = 16;
+
+impl Worker {
+    /// One pass of a poll lane and the wait after it.
+    pub(super) fn poll_turn(&mut self) {
+        let swept = self.pass_on_time();
+        if self.pollers.is_empty() {
+            return;
+        }
+        if swept.events == 0 && self.shared.help_wanted() {
+            self.lend_awake();
+        }
+        self.wait_after(&swept);
+    }
+
+    /// One pass and one task of a lane that has both.
+    pub(super) fn shared_turn(&mut self) {
+        let swept = self.pass_on_time();
+        let mut task = self.next_task();
+        if task.is_none() && (self.searching.is_some() || self.tick % SHARED_STEAL_TURNS == 0) {
+            task = self.steal();
+        }
+        self.leave_search();
+        match task {
+            Some(task) => {
+                self.run_task(task, Time::Task);
+            }
+            None if self.pollers.is_empty() => {}
+            None => {
+                self.tick = self.tick.wrapping_add(1);
+                self.wait_after(&swept);
+            }
+        }
+    }
+
+    /// A pass, with the deadlines that are due before it and what the last wait has to learn from it after it.
+    fn pass_on_time(&mut self) -> Swept {
+        if self.deadlines.next().is_some_and(|next| next <= self.stamp) {
+            self.hear_deadlines();
+        }
+        let sweep = std::mem::replace(&mut self.sweep, Sweep::Peeking);
+        let swept = self.pass(sweep);
+        if self.rung_in_doze || self.parked.is_some() {
+            self.learn(&swept);
+        }
+        swept
+    }
+
+    /// One sweep over the pollers, booked and counted. The wake that it owes to whoever was handed work is made here, after all of them.
+    pub(super) fn pass(&mut self, sweep: Sweep) -> Swept {
+        let now = self.stamp;
+        self.cx.pass_start.set(now);
+        self.cx.doing.set(Doing::Pass);
+        let rate = self.clock.rate();
+        let swept = {
+            let mut cx = PollCx::new(&*self.cx, &self.shared.lane(self.lane).info);
+            let deadlines = &mut self.deadlines;
+            self.pollers.sweep(&mut cx, now, sweep, |delay| rate.ticks_from(delay), |at, id| deadlines.add(at, id))
+        };
+        self.cx.doing.set(Doing::Lane);
+        if self.cx.wake_after_pass.take() {
+            self.shared.notify(Some(self.lane));
+        }
+        let took = self.book(if swept.events > 0 { Time::Busy } else { Time::Empty });
+        let counters = &self.own().counters;
+        counters.passes.add(1);
+        if swept.events > 0 {
+            counters.busy_passes.add(1);
+            counters.events.add(swept.events.into());
+        }
+        if took > self.max_added && self.pollers.len() > 1 {
+            counters.misses_slow_poller.add(1);
+        }
+        if swept.ended {
+            self.count_panics(swept.panics);
+            self.pollers_changed();
+        }
+        swept
+    }
+
+    fn wait_after(&mut self, swept: &Swept) {
+        let relief_wanted = swept.events == 0 && self.relief_wanted();
+        let step = self.controller.observe(&Observation {
+            now: self.stamp,
+            pass_ticks: self.stamp.since(self.cx.pass_start.get()),
+            events: swept.events,
+            housekeeping: swept.housekeeping,
+            relief_wanted,
+            next_deadline: self.deadlines.next(),
+            can_park: self.pollers.consents(),
+        });
+        match step {
+            Step::Again => {
+                if swept.events == 0 && !relief_wanted {
+                    self.own().counters.relief_withheld.add(1);
+                }
+            }
+            Step::Doze { ticks } => self.doze(ticks),
+            Step::Park { until } => self.park(until),
+        }
+    }
+
+    /// Waits in user mode. The doorbell, or a message in the inbox, ends it.
+    pub(super) fn doze(&mut self, ticks: u64) {
+        self.flush_before_wait();
+        let doorbell = &self.shared.lane(self.lane).doorbell;
+        let dozed = self.waiter.doze(&self.clock, self.stamp, ticks, || doorbell.epoch() != self.seen);
+        let took = dozed.until.since(self.stamp);
+        self.ledger.add(Time::Doze, took);
+        self.stamp = dozed.until;
+        self.controller.dozed(ticks, took);
+        self.rung_in_doze = dozed.ended == Ended::Interrupted;
+        let counters = &self.own().counters;
+        counters.dozes.add(1);
+        if took > self.max_added {
+            let preempted = took > PREEMPTED_TIMES * ticks && took > self.clock.ticks_from_ns(PREEMPTED_NS);
+            if preempted { &counters.misses_preempted } else { &counters.misses_doze }.add(1);
+        }
+    }
+
+    /// Lets pollers flush what is worth batching only while busy.
+    pub(super) fn flush_before_wait(&mut self) {
+        let panics = self.cx.while_doing(Doing::Pass, || self.pollers.before_wait());
+        if panics > 0 {
+            self.count_panics(panics);
+            self.pollers_changed();
+        }
+        if self.cx.wake_after_pass.take() {
+            self.shared.notify(Some(self.lane));
+        }
+    }
+
+    #[cold]
+    pub(super) fn hear_deadlines(&mut self) {
+        let now = self.stamp;
+        while let Some(id) = self.deadlines.pop_due(now) {
+            let deadlines = &mut self.deadlines;
+            self.pollers.due(id, now, |at, id| deadlines.add(at, id));
+        }
+    }
+
+    /// What the pass after a wait says about that wait.
+    #[cold]
+    fn learn(&mut self, swept: &Swept) {
+        if std::mem::take(&mut self.rung_in_doze) && swept.events == 0 && !swept.ended {
+            self.own().counters.doze_false_wakes.add(1);
+        }
+        if let Some(parked) = self.parked.take() {
+            let fruitful = swept.events > 0 || parked.rung;
+            if parked.slept > 0 && !fruitful {
+                self.own().counters.fruitless_parks.add(1);
+            }
+            self.controller.parked(&Parked { now: self.stamp, slept: parked.slept, wake_ticks: None, fruitful });
+        }
+    }
+
+    /// A task waits and every compute lane is at work: runs it if its kind is known to be short.
+    #[cold]
+    fn lend_awake(&mut self) {
+        if self.stamp < self.lend_from {
+            return;
+        }
+        let Some(task) = self.steal() else { return };
+        if self.permits(&task, false) {
+            self.lend(task);
+            if self.shared.work_waits() {
+                self.shared.ask_help();
+            }
+        } else {
+            // Nobody needs to be woken: all are at work, and look here when they finish.
+            self.cx.queue.push(task);
+            self.lend_from = self.stamp.after(self.clock.ticks_from_ns(LEND_PAUSE_NS));
+        }
+    }
+
+    /// Whether this lane may run `task` now.
+    fn permits(&self, task: &Runnable, all_opted_in: bool) -> bool {
+        let tables = self.shared.lanes().iter().map(|lane| &lane.kinds);
+        let since_pass = self.stamp.since(self.cx.pass_start.get());
+        lend::permitted(Offer {
+            all_opted_in,
+            kind_p99: kinds::p99(task.kind(), tables),
+            bound_left: self.max_added.saturating_sub(since_pass),
+        })
+    }
+
+    /// Runs one task on a lane with pollers.
+    pub(super) fn lend(&mut self, task: Runnable) {
+        let took = self.run_task(task, Time::Lent);
+        self.rest();
+        let counters = &self.own().counters;
+        counters.lent_tasks.add(1);
+        if took > self.max_added {
+            counters.misses_lent.add(1);
+        }
+    }
+
+    /// The instant `ticks` from the last look at the clock.
+    pub(super) fn in_ticks(&self, ticks: u64) -> Ticks {
+        self.stamp.after(ticks)
+    }
+}

@@ -1,0 +1,317 @@
+//! What the lanes of one runtime share, and every way in which work gets in.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+use once_cell::sync::OnceCell;
+use parking_lot::Mutex;
+
+use super::blocking::Blocking;
+use super::current::{self, LaneCx};
+use super::deque::{Injector, Stealer};
+use super::doorbell::{Doorbell, Wake};
+use super::exits::Exits;
+use super::fork;
+use super::inbox::Inbox;
+use super::kinds::Kinds;
+use super::phase::{Phase, PhaseCell};
+use super::settings::LaneSettings;
+use super::sleepers::{Notify, Sleepers};
+use super::slot::Slot;
+use crate::RejectedBecause;
+use crate::metrics::LaneCounters;
+use crate::placement::{LaneInfo, Role};
+use crate::poll::fds;
+use crate::task::{Kind, Registry, Runnable, Schedule};
+use crate::wait::clock::{Clock, Ticks};
+use crate::wait::ledger::Totals;
+
+/// The part of a lane that other threads see.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub info: LaneInfo,
+    pub doorbell: Doorbell,
+    /// The hand-off slot, on lines of its own: the sibling looks at it all the time.
+    pub slot: CachePadded<Slot>,
+    /// The thieves' end of its deque.
+    pub stealer: Stealer,
+    /// Whether it has tasks to run: its sibling's relief depends on it. Written only when that changes.
+    pub has_tasks: CachePadded<AtomicBool>,
+    /// What it runs now, for the report of a shutdown that did not end: null, or a [`Kind`].
+    pub running: AtomicPtr<Kind>,
+    /// Which poller is being called (an index), and the pollers' names, for the same report.
+    pub poller_names: Mutex<(Arc<AtomicUsize>, Vec<String>)>,
+    pub inbox: Inbox,
+    /// Pollers that were assigned to this lane and have not ended.
+    pub assigned: AtomicUsize,
+    /// Made when the first poller with a descriptor comes.
+    pub bell: OnceCell<OwnedFd>,
+    pub counters: LaneCounters,
+    pub times: Totals,
+    pub kinds: Kinds,
+}
+
+/// What the lanes share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    lanes: Box<[Lane]>,
+    pub sleepers: Sleepers,
+    injectors: Box<[CachePadded<Injector>]>,
+    registry: Registry,
+    pub phase: PhaseCell,
+    /// Somebody pushed a task and found every lane at work: a poll lane that is awake and quiet may take it.
+    help_wanted: CachePadded<AtomicBool>,
+    /// Pollers that were accepted and have not ended.
+    pub live_pollers: AtomicUsize,
+    pub blocking: Blocking,
+    pub exits: Exits,
+    pub settings: LaneSettings,
+    pub clock: Clock,
+    started: Ticks,
+    fork: fork::Generation,
+}
+
+impl Shared {
+    /// `stealers[lane]` belongs to the deque that the lane's own thread will hold.
+    pub(crate) fn new(infos: Vec<LaneInfo>, stealers: Vec<Stealer>, settings: LaneSettings, clock: Clock) -> Self {
+        let domains: Vec<usize> = infos.iter().map(|info| info.plan.llc).collect();
+        let sleepers = Sleepers::new(&domains);
+        let may_block = infos.iter().filter(|info| info.plan.role != Role::Poll).count();
+        let lane = |(info, stealer): (LaneInfo, Stealer)| Lane {
+            info,
+            doorbell: Doorbell::new(),
+            slot: CachePadded::new(Slot::new()),
+            stealer,
+            has_tasks: CachePadded::new(AtomicBool::new(false)),
+            running: AtomicPtr::new(std::ptr::null_mut()),
+            poller_names: Mutex::new((Arc::default(), Vec::new())),
+            inbox: Inbox::new(),
+            assigned: AtomicUsize::new(0),
+            bell: OnceCell::new(),
+            counters: LaneCounters::default(),
+            times: Totals::new(),
+            kinds: Kinds::new(),
+        };
+        Self {
+            injectors: (0..sleepers.domains()).map(|_| CachePadded::new(Injector::new())).collect(),
+            registry: Registry::new(infos.len()),
+            exits: Exits::new(infos.len()),
+            lanes: infos.into_iter().zip(stealers).map(lane).collect(),
+            sleepers,
+            phase: PhaseCell::new(),
+            help_wanted: CachePadded::new(AtomicBool::new(false)),
+            live_pollers: AtomicUsize::new(0),
+            blocking: Blocking::new(may_block),
+            settings,
+            clock,
+            started: clock.now(),
+            fork: fork::generation(),
+        }
+    }
+
+    pub(crate) fn lanes(&self) -> &[Lane] {
+        &self.lanes
+    }
+
+    #[inline]
+    pub(crate) fn lane(&self, lane: usize) -> &Lane {
+        &self.lanes[lane]
+    }
+
+    pub(crate) fn injectors(&self) -> &[CachePadded<Injector>] {
+        &self.injectors
+    }
+
+    pub(crate) fn registry_ref(&self) -> &Registry {
+        &self.registry
+    }
+
+    pub(crate) fn since_start(&self, at: Ticks) -> Duration {
+        self.clock.duration(at.since(self.started))
+    }
+
+    /// Whether a task from `from` (a lane, or outside) would be taken now.
+    pub(crate) fn accepts(&self, from: Option<&LaneCx>) -> Result<(), RejectedBecause> {
+        if self.is_forked() {
+            return Err(RejectedBecause::Forked);
+        }
+        let (open_until, waiting) = match from {
+            // The lanes finish what they have begun, and that may need more tasks.
+            Some(lane) => (Phase::Draining, lane.queue.len()),
+            None => (Phase::Running, self.injectors[self.home_domain()].len()),
+        };
+        if self.phase.now() > open_until {
+            Err(RejectedBecause::Shutdown)
+        } else if waiting >= self.settings.backlog_max {
+            Err(RejectedBecause::Full { backlog_max: self.settings.backlog_max })
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Counts a poller that `lane` will adopt; see `poller_ended`.
+    pub(crate) fn poller_begins(&self, lane: usize) {
+        // Relaxed: whoever looks at the number for a decision rang, or was rung, after the adoption was pushed.
+        self.live_pollers.fetch_add(1, Relaxed);
+        self.lane(lane).assigned.fetch_add(1, Relaxed);
+    }
+
+    /// Whether this is a copy that fork(2) made: no lane runs in the child.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.fork != fork::generation()
+    }
+
+    /// *Push* and *Notify*, from any thread.
+    pub(crate) fn submit(&self, task: Runnable) {
+        let outside = current::with_lane_of(self, |lane| match lane {
+            Some(lane) => {
+                lane.push(task);
+                None
+            }
+            None => Some(task),
+        });
+        if let Some(task) = outside {
+            self.inject(task);
+        }
+    }
+
+    fn inject(&self, task: Runnable) {
+        self.injectors[self.home_domain()].push(task);
+        self.notify(None);
+        // After PostFence in `notify`. Pairs with EndFence in `PhaseCell::advance`: either the thread that ends the runtime sees the
+        // task when it empties the queues afterwards, or we see that it has begun, and empty them ourselves.
+        if self.phase.now() == Phase::Ending {
+            self.cancel_queued();
+        }
+    }
+
+    /// The injector that a thread outside the lanes pushes to: always the same, different ones for different threads.
+    fn home_domain(&self) -> usize {
+        thread_local!(static HOME: u8 = const { 0 });
+        match self.injectors.len() {
+            1 => 0,
+            // Thread locals of different threads are at least a page apart.
+            domains => HOME.try_with(|home| std::ptr::from_ref(home).addr() >> 12).unwrap_or(0) % domains,
+        }
+    }
+
+    /// Wakes one lane for a task that was pushed, if one has to be woken. `near`: the lane that pushed it.
+    pub(crate) fn notify(&self, near: Option<usize>) {
+        match self.sleepers.notify(near) {
+            Notify::SearcherFinds => {}
+            Notify::Sleeper(lane) | Notify::Lender(lane) => self.ring(lane),
+            Notify::AllBusy => self.ask_help(),
+        }
+    }
+
+    /// Asks poll lanes that are awake and quiet to look at the queues.
+    pub(crate) fn ask_help(&self) {
+        // Relaxed: a hint for lanes that look at it every idle pass. Loaded first, to keep the line shared.
+        if !self.help_wanted.load(Relaxed) {
+            self.help_wanted.store(true, Relaxed);
+        }
+    }
+
+    /// Whether somebody asked for help since the last call that answered `true`.
+    #[inline]
+    pub(crate) fn help_wanted(&self) -> bool {
+        // Relaxed: a hint, see `notify`.
+        self.help_wanted.load(Relaxed) && self.help_wanted.swap(false, Relaxed)
+    }
+
+    /// Makes a lane look at everything again, whatever it does.
+    pub(crate) fn ring(&self, lane: usize) {
+        let lane = self.lane(lane);
+        match lane.doorbell.ring() {
+            Wake::NotNeeded => return,
+            Wake::Futex => {}
+            // A lane announces a park in epoll only after it has made its bell.
+            Wake::Eventfd => lane.bell.get().into_iter().for_each(fds::ring),
+        }
+        lane.counters.wakes.add(1);
+    }
+
+    pub(crate) fn ring_all(&self) {
+        (0..self.lanes.len()).for_each(|lane| self.ring(lane));
+    }
+
+    /// Whether a task waits in any queue, as far as one look can tell.
+    pub(crate) fn work_waits(&self) -> bool {
+        self.injectors.iter().any(|injector| !injector.is_empty())
+            || self.lanes.iter().any(|lane| !lane.slot.is_empty() || !lane.stealer.is_empty())
+    }
+
+    /// Takes every task out of every queue and cancels it. For the end.
+    pub(crate) fn cancel_queued(&self) {
+        for injector in &self.injectors {
+            while let Some(task) = injector.steal_one() {
+                self.cancel(task);
+            }
+        }
+        for lane in &self.lanes {
+            while let Some(task) = lane.slot.take().or_else(|| lane.stealer.steal_one()) {
+                self.cancel(task);
+            }
+        }
+    }
+
+    fn cancel(&self, task: Runnable) {
+        self.exits.task_cancelled();
+        // Panics of what is dropped are contained in the task; whoever joins it hears of the cancellation.
+        let _ = task.cancel();
+    }
+}
+
+impl Lane {
+    /// What it does now, as far as another thread can tell.
+    pub(crate) fn doing(&self) -> String {
+        // Relaxed: a hint for people.
+        let running = self.running.load(Relaxed);
+        // SAFETY: the pointer was made from a `&'static Kind` in `run_task`, or it is null.
+        if let Some(kind) = unsafe { running.as_ref() } {
+            return format!("a task of type {}", (kind.type_name)());
+        }
+        let names = self.poller_names.lock();
+        match names.1.get(names.0.load(Relaxed)) {
+            Some(name) => format!("poller `{name}`"),
+            None => "its own work".into(),
+        }
+    }
+}
+
+impl Schedule for Shared {
+    fn schedule(&self, task: Runnable) {
+        self.submit(task);
+    }
+
+    fn registry(&self) -> &Registry {
+        &self.registry
+    }
+}
+
+impl crate::poll::Bell for Shared {
+    fn ring(&self, lane: usize) {
+        Shared::ring(self, lane);
+    }
+
+    fn may_block(&self, wait: &mut dyn FnMut()) -> bool {
+        match super::blocking::permit() {
+            Some(_permit) => {
+                wait();
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn poller_ended(&self, lane: usize) {
+        // Relaxed: a hint for the next assignment.
+        self.lane(lane).assigned.fetch_sub(1, Relaxed);
+        // Release: what the poller did is seen by the shutdown that sees it gone. Partner: the Acquire load in `shutdown`.
+        self.live_pollers.fetch_sub(1, Release);
+        self.exits.nudge();
+    }
+}

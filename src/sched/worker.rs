@@ -1,0 +1,286 @@
+//! The thread of a lane: what it owns, which of its roles it plays now, and what it does when its doorbell rang.
+//!
+//! The roles' turns are in files of their own: `poll_lane` (a pass, then a wait), `compute_lane` (a task, or the search for one), and
+//! `park` (the one way to block). A turn ends soon, so that the loop here sees rings, adoptions and the end of the runtime.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::current::{self, Doing, Entered, LaneCx};
+use super::deque::Own;
+use super::doorbell::Epoch;
+use super::inbox::DRAIN_MAX;
+use super::linger::{Linger, WAKE_COST_NS};
+use super::phase::Phase;
+use super::shared::{Lane, Shared};
+use super::sleepers::{Left, Searching};
+use super::steal;
+use super::timers::Deadlines;
+use crate::placement::{LanePlan, Role, Sharing};
+use crate::poll::{PollerId, PollerSet, Sweep};
+use crate::wait::clock::{Clock, Ticks, thread_cpu_ns};
+use crate::wait::controller::Controller;
+use crate::wait::ledger::{Kind as Time, Ledger, WINDOW_NS};
+use crate::wait::pause;
+use crate::wait::waiter::Waiter;
+
+/// Everything that only the lane's own thread touches.
+pub(crate) struct Worker {
+    pub(super) shared: Arc<Shared>,
+    pub(super) lane: usize,
+    /// The part of it that code below the loop can reach.
+    pub(super) cx: Rc<LaneCx>,
+    entered: Entered,
+    pub(super) pollers: PollerSet,
+    pub(super) deadlines: Deadlines<PollerId>,
+    pub(super) controller: Controller,
+    pub(super) waiter: Waiter,
+    pub(super) ledger: Ledger,
+    pub(super) linger: Linger,
+    /// Whom to steal from, nearest first.
+    pub(super) victims: Box<[usize]>,
+    /// The other lanes of the pair: relief is for them.
+    pub(super) siblings: Box<[usize]>,
+    pub(super) clock: Clock,
+    /// The last look at the clock: where the stretch of time that is not booked yet began.
+    pub(super) stamp: Ticks,
+    /// The doorbell's epoch up to which everything was looked at.
+    pub(super) seen: Epoch,
+    /// Set while the lane is counted as searching.
+    pub(super) searching: Option<Searching>,
+    /// When the lane ran out of tasks.
+    pub(super) out_of_tasks: Option<Ticks>,
+    /// Tasks run, for fairness among the queues.
+    pub(super) tick: u32,
+    /// What the next pass calls: everybody after a ring or a park.
+    pub(super) sweep: Sweep,
+    /// Adoptions were left for after the next pass.
+    inbox_left: bool,
+    /// A doze was ended by the doorbell; the next pass tells whether for something.
+    pub(super) rung_in_doze: bool,
+    /// How long the last park lasted, until the pass after it tells what it was good for.
+    pub(super) parked: Option<ParkedFor>,
+    /// No lending before then: the last task on offer was not short.
+    pub(super) lend_from: Ticks,
+    /// `max_added` in ticks.
+    pub(super) max_added: u64,
+}
+
+/// A park that the controller has not heard of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ParkedFor {
+    pub slept: u64,
+    pub rung: bool,
+}
+
+/// What a lane does now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Playing {
+    /// It has pollers, and another lane for the tasks.
+    Poll,
+    /// It has no pollers.
+    Compute,
+    /// It has pollers and tasks.
+    Shared,
+}
+
+impl Worker {
+    /// Becomes the lane: call on its thread, pinned and with signals blocked. Calibrates the wait instructions on the cpu it is on.
+    pub(crate) fn new(shared: Arc<Shared>, lane: usize, queue: Own) -> Self {
+        let clock = shared.clock;
+        let cx = Rc::new(LaneCx::new(Arc::clone(&shared), lane, queue));
+        let entered = current::enter(Rc::clone(&cx));
+        let plans: Vec<LanePlan> = shared.lanes().iter().map(|lane| lane.info.plan.clone()).collect();
+        let victims: Box<[usize]> = steal::victims(lane, &plans).into();
+        let siblings = victims.iter().copied().filter(|&other| plans[other].pair == plans[lane].pair).collect();
+        let settings = &shared.settings;
+        let ticks = |duration| clock.rate().ticks_from(duration);
+        let pause = pause::calibrate(&clock);
+        Self {
+            lane,
+            entered,
+            pollers: PollerSet::new(ticks(settings.peek_refresh)),
+            deadlines: Deadlines::new(),
+            controller: Controller::new(&settings.wait, clock.rate(), pause),
+            waiter: Waiter::new(pause, ticks(settings.wait.inbox_max)),
+            ledger: Ledger::new(clock.now(), clock.ticks_from_ns(thread_cpu_ns()), clock.ticks_from_ns(WINDOW_NS)),
+            linger: Linger::new(clock.ticks_from_ns(WAKE_COST_NS), ticks(settings.linger_max)),
+            victims,
+            siblings,
+            clock,
+            stamp: clock.now(),
+            seen: shared.lane(lane).doorbell.epoch(),
+            searching: None,
+            out_of_tasks: None,
+            tick: 0,
+            sweep: Sweep::Full,
+            inbox_left: true, // whatever came before the first look at the epoch
+            rung_in_doze: false,
+            parked: None,
+            lend_from: Ticks::default(),
+            max_added: ticks(settings.wait.max_added),
+            cx,
+            shared,
+        }
+    }
+
+    /// The life of the lane.
+    pub(crate) fn run(mut self) {
+        let start = self.shared.settings.on_lane_start.clone();
+        self.hook(start);
+        while self.attend() {
+            match self.playing() {
+                Playing::Poll => self.poll_turn(),
+                Playing::Compute => self.compute_turn(),
+                Playing::Shared => self.shared_turn(),
+            }
+            if self.ledger.due(self.stamp) {
+                self.settle();
+            }
+        }
+        self.end();
+    }
+
+    #[inline]
+    fn playing(&self) -> Playing {
+        if self.pollers.is_empty() {
+            Playing::Compute
+        } else if self.own().info.plan.role == Role::Poll {
+            Playing::Poll
+        } else {
+            Playing::Shared
+        }
+    }
+
+    #[inline]
+    pub(super) fn own(&self) -> &Lane {
+        self.shared.lane(self.lane)
+    }
+
+    /// Looks at what rang, if something did. `false`: the runtime ends.
+    #[inline]
+    fn attend(&mut self) -> bool {
+        let epoch = self.own().doorbell.epoch();
+        if epoch == self.seen && !self.inbox_left { true } else { self.heed(epoch) }
+    }
+
+    #[cold]
+    fn heed(&mut self, epoch: Epoch) -> bool {
+        self.seen = epoch;
+        self.sweep = Sweep::Full;
+        let phase = self.shared.phase.now();
+        if phase == Phase::Ending {
+            return false;
+        }
+        for _ in 0..DRAIN_MAX {
+            let Some(adoption) = self.shared.lane(self.lane).inbox.pop() else { break };
+            let lane = self.shared.lane(self.lane);
+            let panicked = self.cx.while_doing(Doing::Pass, || {
+                adoption.build(&lane.info).is_some_and(|poller| self.pollers.adopt(poller, &lane.bell))
+            });
+            self.count_panics(u32::from(panicked));
+        }
+        self.inbox_left = !self.own().inbox.is_empty();
+        self.pollers.hear_stops(phase >= Phase::Draining);
+        self.pollers_changed();
+        true
+    }
+
+    /// Tells everybody whom it concerns which pollers there are now.
+    pub(super) fn pollers_changed(&mut self) {
+        self.cx.has_pollers.set(!self.pollers.is_empty());
+        let lane = self.own();
+        lane.counters.pollers.set(self.pollers.len() as u64);
+        *lane.poller_names.lock() = (self.pollers.at(), self.pollers.names().map(Into::into).collect());
+        if self.playing() == Playing::Poll {
+            // Poll lanes are in neither count.
+            self.leave_search();
+            self.rest();
+        }
+    }
+
+    /// *EndSearch*: gives up being counted as searching, and looks once more if that left nobody.
+    pub(super) fn leave_search(&mut self) {
+        let Some(searching) = self.searching.take() else { return };
+        if self.shared.sleepers.found(self.lane, searching) == Left::Last && self.shared.work_waits() {
+            self.shared.notify(Some(self.lane));
+        }
+    }
+
+    /// Whether relief would be somebody's gain: a sibling that may share the core has tasks.
+    #[inline]
+    pub(super) fn relief_wanted(&self) -> bool {
+        let may_share = self.own().info.sharing != Sharing::Denied;
+        // Relaxed: a hint; the sibling may have begun or ended a moment ago.
+        let busy = || {
+            use std::sync::atomic::Ordering::Relaxed;
+            self.siblings.iter().any(|&sibling| self.shared.lane(sibling).has_tasks.load(Relaxed))
+        };
+        self.shared.settings.wait.relief.wanted(may_share, may_share && busy())
+    }
+
+    /// Looks at the clock and books the stretch since the last look. Returns its length.
+    #[inline]
+    pub(super) fn book(&mut self, time: Time) -> u64 {
+        let now = self.clock.now();
+        let took = now.since(self.stamp);
+        self.ledger.add(time, took);
+        self.stamp = now;
+        took
+    }
+
+    pub(super) fn cpu_ticks(&self) -> u64 {
+        self.clock.ticks_from_ns(thread_cpu_ns())
+    }
+
+    #[cold]
+    fn settle(&mut self) {
+        let cpu = self.cpu_ticks();
+        self.ledger.settle(self.stamp, cpu, &self.shared.lane(self.lane).times);
+    }
+
+    pub(super) fn count_panics(&self, panics: u32) {
+        if panics > 0 {
+            self.own().counters.panics.add(panics.into());
+        }
+    }
+
+    fn hook(&mut self, hook: Option<super::settings::LaneHook>) {
+        let Some(hook) = hook else { return };
+        let info = &self.shared.lane(self.lane).info;
+        let called = self.cx.while_doing(Doing::Hook, || catch_unwind(AssertUnwindSafe(|| hook(info))));
+        // The panic hook of the process has reported it; the lane lives.
+        self.count_panics(u32::from(called.is_err()));
+    }
+
+    /// Drops what is left, on this thread, and says so.
+    fn end(mut self) {
+        let lane = self.lane;
+        let left: Vec<String> = self.pollers.names().map(Into::into).collect();
+        self.shared.exits.pollers_dropped(left);
+        self.own().inbox.close();
+        let panics = self.cx.while_doing(Doing::Pass, || self.pollers.drop_all());
+        self.count_panics(panics);
+        let stop = self.shared.settings.on_lane_stop.clone();
+        self.hook(stop);
+        // Dropping a task may wake another one, which comes to this lane's queue.
+        while let Some(task) = self.cx.queue.pop() {
+            self.shared.exits.task_cancelled();
+            let _ = task.cancel();
+        }
+        self.shared.cancel_queued();
+        self.pollers_changed();
+        self.settle();
+        let Self { shared, entered, cx, .. } = self;
+        drop(entered);
+        drop(cx);
+        shared.exits.ended(lane);
+    }
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").field("lane", &self.lane).field("pollers", &self.pollers).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,24 @@
+//! Waiting with manners: what a poll lane does after a pass that found nothing.
+//!
+//! A lane that polls as fast as it can takes the core from its SMT sibling; a lane that sleeps adds tens of
+//! microseconds to the next event. Between the two, this module decides how long to wait after each empty pass, carries
+//! the wait out, and keeps the account of where a lane's time went:
+//!
+//! - `policy`: what the user may choose ([`Etiquette`], [`Relief`], [`Park`], and bounds in time), checked. Budgets are
+//!   times, never numbers of iterations: one PAUSE lasts from 10 to 190 cycles, depending on the cpu.
+//! - `controller`: the decision, a pure function of what was seen. It is all arithmetic on ticks, and tested in virtual
+//!   time.
+//! - `waiter`: carries a doze out, looking for news every few pauses.
+//! - `clock` and `pause`: ticks, their scale, and how many of them a PAUSE takes here.
+//! - `ledger`: busy, empty, dozing, parked, preempted: sums that agree with the kernel's own account.
+//!
+//! Parking itself (the doorbell and its protocol) belongs to the lanes; here it is only a decision.
+
+pub(crate) mod clock;
+pub(crate) mod controller;
+pub(crate) mod ledger;
+pub(crate) mod pause;
+pub(crate) mod policy;
+pub(crate) mod waiter;
+
+pub use policy::{Etiquette, Park, Relief, SettingsError};
