@@ -24,7 +24,7 @@ const RATE_MAX: u64 = 10_000_000;
 #[command(name = "udp_echo", version, args_conflicts_with_subcommands = true)]
 pub struct Args {
     /// How long the whole sweep may take, in seconds.
-    #[arg(long, value_name = "N", default_value = SECONDS_DEFAULT, value_parser = parse_seconds)]
+    #[arg(long, value_name = "N", default_value = SECONDS_DEFAULT, allow_negative_numbers = true, value_parser = parse_seconds)]
     pub seconds: f64,
 
     /// Datagrams a second, ascending, with commas between; 0 is idle. By default 0,1000,5000,20000,50000 and 80 % of
@@ -196,9 +196,10 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_in_one_line_that_names_the_value() {
-        let table: [(&[&str], &str); 12] = [
+        let table: [(&[&str], &str); 13] = [
             (&["--seconds", "soon"], "soon"),
             (&["--seconds", "0"], "more than 0"),
+            (&["--seconds", "-1"], "more than 0"),
             (&["--seconds", "nan"], "more than 0"),
             (&["--seconds", "1e9"], "at most"),
             (&["--rates", ""], "no rate given"),

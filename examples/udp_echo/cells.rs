@@ -10,6 +10,9 @@ use twolane::placement::{Plan, Role, Sharing};
 use twolane::topology::Topology;
 use twolane::{Builder, Etiquette, Park, Placement, Relief, Runtime};
 
+/// The shortest idle time before parking that the library takes: about one pass over a quiet socket.
+const PARK_AT_ONCE: Duration = Duration::from_micros(1);
+
 /// A way to wait on empty polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cell {
@@ -40,7 +43,7 @@ impl Cell {
         match self {
             Self::Tight => base.relief(Relief::Off).park(Park::Never),
             Self::Twolane => base,
-            Self::Parked => base.relief(Relief::Off).park(Park::WhenArmed).park_after(Duration::ZERO),
+            Self::Parked => base.relief(Relief::Off).park(Park::WhenArmed).park_after(PARK_AT_ONCE),
         }
     }
 }

@@ -65,7 +65,9 @@ pub struct Report {
     pub window_ns: u64,
     /// How long sending took: more than the window if the client could not keep up.
     pub took_ns: u64,
-    /// Cpu time of the client's process meanwhile.
+    /// How long it took until the last echo was there; 0 without any.
+    pub drained_ns: u64,
+    /// Cpu time of the client's process while it was sending.
     pub cpu_ns: u64,
     /// From due time to receipt, in nanoseconds.
     pub end_to_end: Histogram<u64>,
@@ -80,7 +82,8 @@ impl Report {
             "phase": "done",
             "offered": self.offered, "sent": self.sent, "echoed": self.echoed,
             "duplicates": self.duplicates, "strays": self.strays, "send_errors": self.send_errors,
-            "window_ns": self.window_ns, "took_ns": self.took_ns, "cpu_ns": self.cpu_ns,
+            "window_ns": self.window_ns, "took_ns": self.took_ns, "drained_ns": self.drained_ns,
+            "cpu_ns": self.cpu_ns,
             "end_to_end": figures::to_json(&self.end_to_end), "late": figures::to_json(&self.late),
         })
     }
@@ -97,6 +100,7 @@ impl Report {
             send_errors: count("send_errors")?,
             window_ns: count("window_ns")?,
             took_ns: count("took_ns")?,
+            drained_ns: count("drained_ns")?,
             cpu_ns: count("cpu_ns")?,
             end_to_end: figures::from_json(line.get("end_to_end")?)?,
             late: figures::from_json(line.get("late")?)?,
@@ -180,6 +184,7 @@ impl Sent {
             send_errors: self.errors,
             window_ns: schedule.due_at(schedule.total) - schedule.due_at(schedule.warm),
             took_ns: self.took_ns,
+            drained_ns: received.last_ns.saturating_sub(schedule.due_at(schedule.warm)),
             cpu_ns: self.cpu_ns,
             end_to_end: received.end_to_end,
             late: self.late,
@@ -266,13 +271,16 @@ struct Received {
     echoed: u64,
     duplicates: u64,
     strays: u64,
+    /// When the last echo that counts was received; 0 without any.
+    last_ns: u64,
     end_to_end: Histogram<u64>,
 }
 
 fn receive(socket: &UdpSocket, schedule: &Schedule, progress: &Progress) -> Received {
     let mut inbox = Inbox::<DATAGRAM_BYTES>::new(false);
     let mut seen = Seen::new(schedule.total);
-    let mut counted = Received { echoed: 0, duplicates: 0, strays: 0, end_to_end: figures::latency_histogram() };
+    let mut counted =
+        Received { echoed: 0, duplicates: 0, strays: 0, last_ns: 0, end_to_end: figures::latency_histogram() };
     let mut echoed_in_all = 0;
     // The sender is bounded in time, so this is set some time.
     let mut last_call_ns = None;
@@ -294,6 +302,7 @@ fn receive(socket: &UdpSocket, schedule: &Schedule, progress: &Progress) -> Rece
             echoed_in_all += 1;
             if index >= schedule.warm {
                 counted.echoed += 1;
+                counted.last_ns = now;
                 counted.end_to_end.saturating_record(now.saturating_sub(due));
             }
         }
@@ -375,6 +384,7 @@ mod tests {
             send_errors: 3,
             window_ns: 4,
             took_ns: 6,
+            drained_ns: 8,
             cpu_ns: 5,
             end_to_end: figures::latency_histogram(),
             late: figures::latency_histogram(),

@@ -37,6 +37,9 @@ const COLUMNS: [(&str, &str); 21] = [
 /// The first columns of groups, which get a wider gap before them.
 const GROUP_STARTS: [usize; 6] = [2, 5, 8, 11, 13, 16];
 
+/// Time that others take from the poll lane, in percent, from which on the latencies are theirs rather than ours.
+const PREEMPTED_PERCENT_MAX: f64 = 2.0;
+
 /// What stands where there is nothing to say.
 const NOTHING: &str = "-";
 
@@ -49,7 +52,7 @@ pub fn table(rates: &[RateSummary], seats: &Seats) -> String {
     };
     let gap = |column: usize| match column {
         0 => 0,
-        _ if GROUP_STARTS.contains(&column) => 4,
+        _ if GROUP_STARTS.contains(&column) => 3,
         _ => 2,
     };
     let line = |cells: &[&str]| {
@@ -100,7 +103,7 @@ fn row(rate: u64, cell: Cell, sum: &Summary) -> [String; COLUMNS.len()] {
     };
     let apart = |spread: Option<Spread>| {
         let several = spread.filter(|_| sum.slots > 1);
-        several.map_or_else(|| NOTHING.to_owned(), |spread| one_decimal(spread.relative() * 100.0))
+        several.map_or_else(|| NOTHING.to_owned(), |spread| whole(spread.relative() * 100.0))
     };
     let part =
         |pick: fn(&Split) -> f64| sum.split.map_or_else(|| NOTHING.to_owned(), |split| one_decimal(pick(&split)));
@@ -114,9 +117,9 @@ fn row(rate: u64, cell: Cell, sum: &Summary) -> [String; COLUMNS.len()] {
         median(sum.end_to_end.p50, micros),
         median(sum.end_to_end.p99, micros),
         some(sum.end_to_end.p999, micros),
-        median(sum.neighbour_own, one_decimal),
+        median(sum.neighbour_own, whole),
         apart(sum.neighbour_own),
-        median(sum.neighbour_wall, one_decimal),
+        median(sum.neighbour_wall, whole),
         median(sum.client_cpu, one_decimal),
         median(sum.late.p50, micros),
         sum.offered.to_string(),
@@ -157,6 +160,12 @@ fn notes(rates: &[RateSummary], seats: &Seats) -> Vec<String> {
             None => "Nothing is pinned, so client, server and neighbour may meet on a cpu.".to_owned(),
         });
     }
+    let preempted = rates.iter().flat_map(|at| &at.cells).filter_map(|(_, sum)| sum.preempted).fold(0.0, f64::max);
+    if preempted >= PREEMPTED_PERCENT_MAX && !seats.one_lane {
+        notes.push(format!(
+            "Something else had the poll lane's cpu for up to {preempted:.0} % of the time: run again on a quieter machine."
+        ));
+    }
     let unstamped = |(_, sum): &(Cell, Summary)| sum.echoed > 0 && sum.residence.samples == 0;
     if rates.iter().any(|at| at.cells.iter().any(unstamped)) {
         notes.push("The kernel does not stamp arrivals here (SO_TIMESTAMPNS), so residence is unknown.".to_owned());
@@ -174,10 +183,10 @@ fn notes(rates: &[RateSummary], seats: &Seats) -> Vec<String> {
 
 /// One sentence on what the table means, computed from it.
 pub fn meaning(rates: &[RateSummary], seats: &Seats) -> String {
-    format!("{}; {}.", latency_clause(rates), neighbour_clause(rates, seats))
+    format!("{}; {}.", latency_clause(rates, seats), neighbour_clause(rates, seats))
 }
 
-fn latency_clause(rates: &[RateSummary]) -> String {
+fn latency_clause(rates: &[RateSummary], seats: &Seats) -> String {
     let loaded = |at: &&RateSummary| at.cell(Cell::Twolane).is_some_and(|sum| latency(sum).1.is_some());
     let Some(low) = rates.iter().find(loaded) else {
         return match rates.iter().find_map(|at| at.cell(Cell::Twolane)).and_then(|sum| sum.split) {
@@ -202,7 +211,7 @@ fn latency_clause(rates: &[RateSummary]) -> String {
         let (twolane, tight, parked) = describe(high);
         let _ = write!(text, " and at {}/s {twolane} ({tight}, {parked})", high.rate);
     }
-    if let Some(sum) = low.cell(Cell::Twolane) {
+    if let Some(sum) = low.cell(Cell::Twolane).filter(|_| !seats.one_lane) {
         let (duty, park) = (sum.duty, sum.split.map(|split| split.park));
         if let (Some(duty), Some(park)) = (duty, park) {
             let _ = write!(
@@ -236,11 +245,16 @@ fn neighbour_clause(rates: &[RateSummary], seats: &Seats) -> String {
     }
     let gain = neighbour_gain(rates);
     let measured = gain.map(|gain| {
-        let (percent, noise) = (gain.median * 100.0, gain.noise * 100.0);
-        format!("{percent:+.1} % against tight spin, with repeats {noise:.1} % apart")
+        let percent = gain.median * 100.0;
+        match gain.noise {
+            Some(noise) => {
+                format!("{percent:+.1} % against tight spin, where repeats differ by ±{:.1} %", noise * 100.0)
+            }
+            None => format!("{percent:+.1} % against tight spin, measured once"),
+        }
     });
     match (seats.sharing, gain, measured) {
-        (Sharing::Seen, Some(gain), Some(measured)) if gain.median.abs() <= gain.noise => {
+        (Sharing::Seen, Some(gain), Some(measured)) if gain.noise.is_none_or(|noise| gain.median.abs() <= noise) => {
             format!("the neighbour's gain is not told apart from noise ({measured})")
         }
         (Sharing::Seen, Some(gain), Some(measured)) => {
@@ -264,16 +278,17 @@ fn neighbour_clause(rates: &[RateSummary], seats: &Seats) -> String {
 struct Gain {
     /// Median over the rates, as a part.
     median: f64,
-    /// The largest spread of the repeats that went into it, as a part.
-    noise: f64,
+    /// The largest spread of the repeats that went into it, as a part; unknown without repeats.
+    noise: Option<f64>,
 }
 
 fn neighbour_gain(rates: &[RateSummary]) -> Option<Gain> {
-    let own = |at: &RateSummary, cell| at.cell(cell).and_then(|sum| sum.neighbour_own);
-    let pairs: Vec<(Spread, Spread)> =
-        rates.iter().filter_map(|at| own(at, Cell::Twolane).zip(own(at, Cell::Tight))).collect();
-    let gains = Spread::of(pairs.iter().map(|(ours, tight)| ours.median / tight.median - 1.0))?;
-    let noise = pairs.iter().map(|(ours, tight)| ours.relative().max(tight.relative())).fold(0.0, f64::max);
+    let pairs: Vec<(&Summary, &Summary)> =
+        rates.iter().filter_map(|at| at.cell(Cell::Twolane).zip(at.cell(Cell::Tight))).collect();
+    let own = pairs.iter().filter_map(|(ours, tight)| ours.neighbour_own.zip(tight.neighbour_own));
+    let gains = Spread::of(own.clone().map(|(ours, tight)| ours.median / tight.median - 1.0))?;
+    let repeated = pairs.iter().all(|(ours, tight)| ours.slots.min(tight.slots) > 1);
+    let noise = repeated.then(|| own.map(|(ours, tight)| ours.relative().max(tight.relative())).fold(0.0, f64::max));
     Some(Gain { median: gains.median, noise })
 }
 
@@ -312,12 +327,17 @@ fn cell_json(sum: &Summary) -> Value {
         "client_cpu_percent": spread(sum.client_cpu),
         "lane_percent": split,
         "duty_percent": sum.duty,
+        "lane_preempted_percent": sum.preempted,
         "batch_mean": sum.batch_mean,
     })
 }
 
 fn micros(us: f64) -> String {
     if us < 100.0 { format!("{us:.1}") } else { format!("{us:.0}") }
+}
+
+fn whole(figure: f64) -> String {
+    format!("{figure:.0}")
 }
 
 fn one_decimal(figure: f64) -> String {
@@ -377,7 +397,12 @@ mod tests {
         assert!(worse.contains("gets less done") && worse.contains("-10.0 %"), "{worse}");
 
         let noisy = meaning(&rates(1_050.0, 0.2), &SEATS);
-        assert!(noisy.contains("not told apart from noise"), "{noisy}");
+        assert!(noisy.contains("not told apart from noise") && noisy.contains("±20.0 %"), "{noisy}");
+
+        let mut once = rates(1_150.0, 0.0);
+        once.iter_mut().flat_map(|at| &mut at.cells).for_each(|(_, sum)| sum.slots = 1);
+        let once = meaning(&once, &SEATS);
+        assert!(once.contains("not told apart from noise") && once.contains("measured once"), "{once}");
     }
 
     #[test]
@@ -434,10 +459,12 @@ mod tests {
     fn notes_tell_what_distorts_the_figures() {
         let mut rates = rates(1_000.0, 0.0);
         rates[1].cells[0].1.sent = 60;
+        rates[0].cells[1].1.preempted = Some(12.3);
         let shared = Seats { client_cpu: Some(1), client_shares: true, ..SEATS };
         let text = table(&rates, &shared);
         assert!(text.contains("shares the neighbour's cpu 1"), "{text}");
         assert!(text.contains("tight at 50000/s: the client could not send 40 of the 100"), "{text}");
+        assert!(text.contains("for up to 12 % of the time"), "{text}");
         assert!(!table(&rates, &SEATS).contains("shares"));
         assert!(table(&rates, &Seats { one_lane: true, ..SEATS }).contains("One cpu"));
     }

@@ -43,6 +43,8 @@ pub struct Summary {
     pub split: Option<Split>,
     /// Waiting with manners, in percent of the time on the cpu without work: doze / (doze + empty).
     pub duty: Option<f64>,
+    /// Time in which the poll lane was ready and something else had its cpu, in percent of wall time.
+    pub preempted: Option<f64>,
     /// Datagrams the server received a batch, on average.
     pub batch_mean: Option<f64>,
     /// Echoes that the server could not send.
@@ -131,6 +133,7 @@ impl Summary {
                 Split { busy, empty: part(empty), doze: part(doze), park: part(park) }
             }),
             duty: percent(doze, doze + empty),
+            preempted: percent(lane_seconds(|slot| slot.lane.preempted), lane_seconds(|slot| slot.wall)),
             batch_mean: ratio(answered as f64, batches as f64),
             sends_lost: slots.iter().map(|slot| slot.tally.sends_lost).sum(),
         }
@@ -178,7 +181,7 @@ mod tests {
             wall: ms(100),
             work: Work { events, cpu_ns: NS_PER_S / 20 },
             tally: Tally { echoed, batches: 10, ..Tally::default() },
-            lane: LaneTime { busy: ms(10), empty: ms(20), doze: ms(60), park: ms(10) },
+            lane: LaneTime { busy: ms(10), empty: ms(20), doze: ms(60), park: ms(10), preempted: ms(5) },
             client: Some(Report {
                 offered: 100,
                 sent: 90,
@@ -188,6 +191,7 @@ mod tests {
                 send_errors: 0,
                 window_ns: NS_PER_S / 10,
                 took_ns: NS_PER_S / 10,
+                drained_ns: NS_PER_S / 10,
                 cpu_ns: NS_PER_S / 100,
                 end_to_end,
                 late: figures::latency_histogram(),
@@ -208,6 +212,7 @@ mod tests {
         let split = sum.split.expect("there is time to split");
         assert!((split.busy - 10.0).abs() < 1e-9 && (split.park - 10.0).abs() < 1e-9);
         assert_eq!(sum.batch_mean, Some(8.5));
+        assert!(sum.preempted.is_some_and(|percent| (percent - 5.0).abs() < 1e-9));
         assert_eq!(sum.end_to_end.p999, None, "too few samples");
     }
 

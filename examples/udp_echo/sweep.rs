@@ -86,6 +86,8 @@ pub struct LaneTime {
     pub doze: Duration,
     /// Blocked in the kernel.
     pub park: Duration,
+    /// Ready to run, while the kernel or a hypervisor ran somebody else.
+    pub preempted: Duration,
 }
 
 /// What one slot found.
@@ -203,6 +205,7 @@ impl Reading {
             empty: lane.empty,
             doze: lane.dozing,
             park: lane.parked,
+            preempted: lane.preempted,
         });
         Self { at: Instant::now(), work: neighbour.work(), tally: ledger.take(), lane }
     }
@@ -217,6 +220,7 @@ impl Reading {
                 empty: later.lane.empty.saturating_sub(self.lane.empty),
                 doze: later.lane.doze.saturating_sub(self.lane.doze),
                 park: later.lane.park.saturating_sub(self.lane.park),
+                preempted: later.lane.preempted.saturating_sub(self.lane.preempted),
             },
             client,
         }
