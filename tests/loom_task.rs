@@ -3,6 +3,7 @@
 //! Run with `RUSTFLAGS="--cfg twolane_loom" cargo test --release --test loom_task`. Each model says what it claims, its bound, how long it takes
 //! on two cores, and the mutations of `src/task` that were seen to make it fail. Panics are not caught under this cfg, so that a failure inside a
 //! task ends the model; and loom itself reports every unordered access to a body, an output, a join waker or the links.
+//! `CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true` adds the state word's own assertions.
 #![cfg(twolane_loom)]
 
 use std::future::{Future, poll_fn};

@@ -103,7 +103,7 @@ impl Payload {
     }
 
     /// The text that `panic!` was called with.
-    fn message(&self) -> Option<&str> {
+    pub(super) fn message(&self) -> Option<&str> {
         // `panic!` throws a `&'static str` or a `String`, depending on whether there was something to format.
         (self.0.downcast_ref::<&'static str>().copied()).or_else(|| self.0.downcast_ref::<String>().map(String::as_str))
     }
