@@ -1,4 +1,4 @@
-//! A work-stealing executor that puts busy pollers and compute on SMT siblings, and waits with manners.
+#![doc = include_str!("../README.md")]
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("twolane runs on Linux: it reads /sys, pins with sched_setaffinity and parks on futexes and epoll");

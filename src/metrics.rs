@@ -75,7 +75,7 @@ pub(crate) struct LaneCounters {
     pub wakes: SharedCount,
 }
 
-/// A snapshot of a runtime; see [`Runtime::metrics`](crate::Runtime::metrics).
+/// A snapshot of a runtime; see [`Handle::metrics`](crate::Handle::metrics).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Metrics {

@@ -78,7 +78,9 @@ fn spawn(plan: &LanePlan, prefix: &str) -> Result<(JoinHandle<()>, Recruit), Err
         let pinned = cpu.map_or(Ok(false), |cpu| pin::pin_current(cpu).map(|()| true));
         let _ = say.send(pinned);
         if let Ok((shared, queue)) = wait.recv() {
+            let guard = AbortIfPanicking { lane };
             Worker::new(shared, lane, queue).run();
+            std::mem::forget(guard);
         }
     };
     let refused = |source: io::Error| Error::Thread { lane, source };
@@ -86,6 +88,22 @@ fn spawn(plan: &LanePlan, prefix: &str) -> Result<(JoinHandle<()>, Recruit), Err
     let _blocked = signals::block().map_err(refused)?;
     let thread = thread::Builder::new().name(name(prefix, plan)).spawn(body).map_err(refused)?;
     Ok((thread, Recruit { bound, enlist }))
+}
+
+/// User code's panics are contained where it is called. One that gets here is the runtime's own; the lane's tasks and pollers would wait for it for
+/// ever, so the process ends while the cause can still be seen.
+struct AbortIfPanicking {
+    lane: usize,
+}
+
+impl Drop for AbortIfPanicking {
+    fn drop(&mut self) {
+        eprintln!(
+            "twolane: lane {} panicked outside user code; this is a bug in twolane, and the process ends",
+            self.lane
+        );
+        std::process::abort();
+    }
 }
 
 fn name(prefix: &str, plan: &LanePlan) -> String {

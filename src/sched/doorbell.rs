@@ -33,7 +33,7 @@ pub(crate) enum ParkIn {
 pub(crate) enum Wake {
     /// The lane is awake, or somebody else is waking it.
     NotNeeded,
-    /// The caller woke it by [`Doorbell::wake_futex`] already; nothing is left to do but to count it.
+    /// It blocked on the futex and has been woken; nothing is left to do but to count it.
     Futex,
     /// The caller must now write the lane's eventfd.
     Eventfd,

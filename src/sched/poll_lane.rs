@@ -27,7 +27,9 @@ impl Worker {
         if self.pollers.is_empty() {
             return;
         }
-        if swept.events == 0 && self.shared.help_wanted() {
+        if std::mem::take(&mut self.called) {
+            self.answer_call(&swept);
+        } else if swept.events == 0 && self.shared.help_wanted() {
             self.lend_awake();
         }
         self.wait_after(&swept);
@@ -37,7 +39,8 @@ impl Worker {
     pub(super) fn shared_turn(&mut self) {
         let swept = self.pass_on_time();
         let mut task = self.next_task();
-        if task.is_none() && (self.searching.is_some() || self.tick % SHARED_STEAL_TURNS == 0) {
+        let injected = || !self.shared.injectors()[self.shared.sleepers.domain(self.lane)].is_empty();
+        if task.is_none() && (self.searching.is_some() || self.tick % SHARED_STEAL_TURNS == 0 || injected()) {
             task = self.steal();
         }
         self.leave_search();
@@ -47,7 +50,7 @@ impl Worker {
             }
             None if self.pollers.is_empty() => {}
             None => {
-                self.tick = self.tick.wrapping_add(1);
+                self.rest();
                 self.wait_after(&swept);
             }
         }
@@ -174,6 +177,20 @@ impl Worker {
         }
     }
 
+    /// Every poller agreed to wait for whatever task comes while nothing comes for them: runs one if that is so, else passes the call on.
+    #[cold]
+    fn answer_call(&mut self, swept: &Swept) {
+        if swept.events > 0 {
+            return self.shared.notify(Some(self.lane));
+        }
+        if let Some(task) = self.steal() {
+            if self.shared.work_waits() {
+                self.shared.notify(Some(self.lane));
+            }
+            self.lend(task);
+        }
+    }
+
     /// A task waits and every compute lane is at work: runs it if its kind is known to be short.
     #[cold]
     fn lend_awake(&mut self) {
@@ -181,7 +198,7 @@ impl Worker {
             return;
         }
         let Some(task) = self.steal() else { return };
-        if self.permits(&task, false) {
+        if self.permits(&task) {
             self.lend(task);
             if self.shared.work_waits() {
                 self.shared.ask_help();
@@ -193,12 +210,11 @@ impl Worker {
         }
     }
 
-    /// Whether this lane may run `task` now.
-    fn permits(&self, task: &Runnable, all_opted_in: bool) -> bool {
+    /// Whether this lane may run `task` now, with its pollers awake.
+    fn permits(&self, task: &Runnable) -> bool {
         let tables = self.shared.lanes().iter().map(|lane| &lane.kinds);
         let since_pass = self.stamp.since(self.cx.pass_start.get());
         lend::permitted(Offer {
-            all_opted_in,
             kind_p99: kinds::p99(task.kind(), tables),
             bound_left: self.max_added.saturating_sub(since_pass),
         })

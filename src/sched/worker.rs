@@ -61,6 +61,8 @@ pub(crate) struct Worker {
     pub(super) rung_in_doze: bool,
     /// How long the last park lasted, until the pass after it tells what it was good for.
     pub(super) parked: Option<ParkedFor>,
+    /// As a parked lender it was called for a task, or saw one: the pass after the park decides.
+    pub(super) called: bool,
     /// No lending before then: the last task on offer was not short.
     pub(super) lend_from: Ticks,
     /// `max_added` in ticks.
@@ -118,6 +120,7 @@ impl Worker {
             inbox_left: true, // whatever came before the first look at the epoch
             rung_in_doze: false,
             parked: None,
+            called: false,
             lend_from: Ticks::default(),
             max_added: ticks(settings.wait.max_added),
             cx,

@@ -5,10 +5,11 @@
 //! # Parts
 //!
 //! ```text
-//!   JoinHandle ──┐                  ┌───────────── one allocation ─────────────┐
-//!   Runnable  ───┼─ one reference ─►│ Header         │ Listing (futures) │ Stage      │
-//!   Claimed   ───┤      each        │ state kind join│ links  scheduler  │ body|output│
-//!   Waker     ───┘                  └──────────────────────────────────────────┘
+//!   JoinHandle ──┐                  ┌────────────── one allocation ──────────────┐
+//!   Runnable  ───┼─ one reference ─►│ Header            Listing          Stage   │
+//!   Claimed   ───┤      each        │ state kind joiner links scheduler  body or │
+//!   Waker     ───┘                  │                   (futures only)   output  │
+//!                                   └────────────────────────────────────────────┘
 //! ```
 //!
 //! - [`state`]: the state word, its numbered transitions and what each obliges to. Read it first.
