@@ -210,8 +210,11 @@ fn nonsense_kinds_are_no_kinds() {
     host.replace("sys/devices/cpu_core/cpus", b"all").unwrap();
     host.empty("sys/devices/cpu_atom/cpus").unwrap();
     let topology = host.topology().unwrap();
-    assert_eq!(those(&topology, |cpu| cpu.kind == CoreKind::Uniform), "0-5");
+    assert_eq!(those(&topology, |cpu| cpu.kind == CoreKind::Efficiency), "4-5", "frequencies stand in");
     noted(&topology, "cpu_core/cpus makes no sense");
+
+    host.replace(&format!("{CPU}/cpu0/cpufreq/base_frequency"), b"fast").unwrap();
+    assert_eq!(those(&host.topology().unwrap(), |cpu| cpu.kind == CoreKind::Uniform), "0-5", "all or nothing");
 }
 
 #[test]
@@ -231,6 +234,14 @@ fn limits_that_make_no_sense_are_ignored_with_a_note() {
     noted(&topology, "proc/self/cgroup cannot be read");
 
     let topology = broken(|host| host.remove("proc/self/mountinfo").unwrap()).unwrap();
+    assert!(topology.quota.is_some(), "the older list of mounts stands in");
+    noted(&topology, "taken instead: proc/mounts");
+
+    let topology = broken(|host| {
+        host.remove("proc/self/mountinfo").unwrap();
+        host.remove("proc/mounts").unwrap();
+    })
+    .unwrap();
     assert_eq!(topology.quota, None);
     noted(&topology, "limits of control groups are not seen");
 }
