@@ -1,12 +1,13 @@
 //! Every shape of machine is read as it was described.
 #![cfg(feature = "sim")]
 
+mod topology_scratch;
 mod topology_shapes;
 mod topology_text;
 
 use std::time::{Duration, Instant};
 
-use topology_shapes::scratch;
+use topology_scratch::scratch;
 use topology_text::{shared, those};
 use twolane::sim::host::{GroupVersion, HostTree};
 use twolane::topology::{CoreKind, Smt, Topology, TopologyError};

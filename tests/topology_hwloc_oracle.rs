@@ -5,9 +5,12 @@
 #![cfg(all(feature = "hwloc", feature = "sim"))]
 
 mod topology_hwloc;
+mod topology_scratch;
 mod topology_shapes;
 
 use topology_hwloc::{describe, hwloc_of};
+use topology_scratch::scratch;
+use twolane::sim::host::HostTree;
 
 #[test]
 #[ignore = "a part of the other tests, which run it in a process of its own"]
@@ -18,7 +21,7 @@ fn child() {
 #[test]
 fn both_readers_agree_on_every_shape() {
     for (name, tree) in topology_shapes::all() {
-        let dir = topology_shapes::scratch();
+        let dir = scratch();
         let host = tree.write(dir.path()).unwrap();
         let ours = host.topology().unwrap();
         // hwloc knows no affinity masks of other machines, and takes every mount of groups for a whole one.
@@ -31,8 +34,8 @@ fn both_readers_agree_on_every_shape() {
 #[test]
 fn they_disagree_where_our_tree_is_changed() {
     // The oracle would be worth nothing if it said yes to everything.
-    let dir = topology_shapes::scratch();
-    let host = twolane::sim::host::HostTree::adjacent(2, 2).write(dir.path()).unwrap();
+    let dir = scratch();
+    let host = HostTree::adjacent(2, 2).write(dir.path()).unwrap();
     for cpu in 0..4 {
         host.replace(&format!("sys/devices/system/cpu/cpu{cpu}/topology/core_cpus_list"), b"0-3").unwrap();
     }

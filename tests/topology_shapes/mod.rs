@@ -1,13 +1,6 @@
 //! Well-formed machines that several tests read.
 
-use tempfile::TempDir;
 use twolane::sim::host::{GroupVersion, HostTree};
-
-/// An empty directory in memory where there is such a place: the largest machines have 60,000 files, which take a disk
-/// a minute.
-pub fn scratch() -> TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a temporary directory")
-}
 
 /// Every shape, by name.
 pub fn all() -> Vec<(&'static str, HostTree)> {
