@@ -7,6 +7,9 @@ mod topology_text;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use topology_scratch::scratch;
 use topology_text::{shared, those};
@@ -307,14 +310,20 @@ fn any_one_file_may_be_damaged_in_any_way() {
 
 #[test]
 fn a_pipe_in_the_tree_does_not_hang_the_reader() {
-    let topology = broken(|host| {
-        let path = format!("{CPU}/online");
-        host.remove(&path).unwrap();
-        assert!(Command::new("mkfifo").arg(host.root().join(&path)).status().unwrap().success());
-    })
-    .unwrap();
+    let dir = scratch();
+    let host = HostTree::adjacent(2, 2).write(dir.path()).unwrap();
+    let path = format!("{CPU}/online");
+    host.remove(&path).unwrap();
+    assert!(Command::new("mkfifo").arg(dir.path().join(&path)).status().unwrap().success());
+
+    let (told, answer) = mpsc::channel();
+    thread::spawn(move || told.send(host.topology().unwrap()));
+    let topology = answer.recv_timeout(HANG).expect("the reader waits for a writer of the pipe");
     assert_eq!(those(&topology, |cpu| cpu.online), "0-3");
 }
+
+/// Longer than any machine takes to read thirty files.
+const HANG: Duration = Duration::from_secs(20);
 
 type Damage = fn(&WrittenHost, &str);
 
