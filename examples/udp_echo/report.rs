@@ -103,7 +103,7 @@ fn row(rate: u64, cell: Cell, sum: &Summary) -> [String; COLUMNS.len()] {
     };
     let apart = |spread: Option<Spread>| {
         let several = spread.filter(|_| sum.slots > 1);
-        several.map_or_else(|| NOTHING.to_owned(), |spread| whole(spread.relative() * 100.0))
+        several.map_or_else(|| NOTHING.to_owned(), |spread| spread_percent(spread.relative() * 100.0))
     };
     let part =
         |pick: fn(&Split) -> f64| sum.split.map_or_else(|| NOTHING.to_owned(), |split| one_decimal(pick(&split)));
@@ -143,6 +143,8 @@ fn notes(rates: &[RateSummary], seats: &Seats) -> Vec<String> {
          to its receipt by the client, with the client's own lateness (late, the median) in it."
             .to_owned(),
         format!("duty: doze / (doze + empty). p99.9: from {P999_SAMPLES_MIN} samples up. lost: sent and never echoed."),
+        "own cpu: events per second of the neighbour's cpu time, in which the kernel counts the interrupts it took meanwhile."
+            .to_owned(),
     ];
     if seats.one_lane {
         notes.push(
@@ -334,6 +336,13 @@ fn cell_json(sum: &Summary) -> Value {
 
 fn micros(us: f64) -> String {
     if us < 100.0 { format!("{us:.1}") } else { format!("{us:.0}") }
+}
+
+/// Past this, a spread only says that the median means nothing.
+const SPREAD_PERCENT_MAX: f64 = 999.0;
+
+fn spread_percent(percent: f64) -> String {
+    if percent > SPREAD_PERCENT_MAX { format!(">{SPREAD_PERCENT_MAX:.0}") } else { whole(percent) }
 }
 
 fn whole(figure: f64) -> String {

@@ -284,4 +284,67 @@ mod tests {
             assert_eq!(slots.iter().filter(|&&(_, rate, at)| rate == 1_000 && at == cell).count(), 3);
         }
     }
+
+    /// Echoes wait in the kernel once the server has answered; this bounds a test in which it did not.
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    fn socket_to(server: &Server) -> UdpSocket {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
+        socket.connect(server.address).expect("loopback is reachable");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a positive timeout");
+        socket
+    }
+
+    fn any_port() -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
+    }
+
+    #[test]
+    fn what_arrived_before_the_end_is_still_answered() {
+        const DATAGRAMS: u64 = 100;
+        for cell in Cell::ALL {
+            let rt = cell.builder().build().expect("the machine has a cpu");
+            let server = start_server(&rt, any_port()).expect("loopback has a free port");
+            let (client, ledger) = (socket_to(&server), server.ledger.clone());
+            for index in 0..DATAGRAMS {
+                client.send(&index.to_le_bytes()).expect("loopback takes it");
+            }
+            end(rt, server).expect("nothing holds it up");
+            for index in 0..DATAGRAMS {
+                let mut echo = [0; 9];
+                let length = client.recv(&mut echo).expect("an echo");
+                assert_eq!(echo[..length], index.to_le_bytes(), "{cell:?}");
+            }
+            let tally = ledger.take();
+            assert_eq!((tally.echoed, tally.bytes, tally.sends_lost), (DATAGRAMS, 8 * DATAGRAMS, 0), "{cell:?}");
+        }
+    }
+
+    #[test]
+    fn datagrams_of_any_length_come_back_whole_and_clients_that_left_do_no_harm() {
+        /// The most that fits a UDP datagram over IPv4.
+        const LENGTH_MAX: usize = 65_507;
+        let rt = Cell::Twolane.builder().build().expect("the machine has a cpu");
+        let server = start_server(&rt, any_port()).expect("loopback has a free port");
+        for _ in 0..10 {
+            socket_to(&server).send(b"gone before the answer").expect("loopback takes it");
+        }
+        let client = socket_to(&server);
+        for length in [0, 1, 1_500, LENGTH_MAX] {
+            let datagram: Vec<u8> = (0..length).map(|at| at as u8).collect();
+            client.send(&datagram).expect("loopback takes it");
+            let mut echo = vec![0; LENGTH_MAX + 1];
+            let came = client.recv(&mut echo).expect("an echo");
+            assert!(echo[..came] == datagram, "{length} bytes went, {came} came");
+        }
+        end(rt, server).expect("nothing holds it up");
+    }
+
+    #[test]
+    fn a_taken_port_is_an_error_and_not_a_second_server() {
+        let rt = Cell::Twolane.builder().build().expect("the machine has a cpu");
+        let taken = UdpSocket::bind(any_port()).expect("loopback has a free port");
+        let refused = start_server(&rt, taken.local_addr().expect("it is bound"));
+        assert!(matches!(refused, Err(SlotError::Socket(error)) if error.kind() == std::io::ErrorKind::AddrInUse));
+    }
 }
