@@ -150,4 +150,18 @@ mod tests {
         }
         assert_eq!(inbox.receive(&receiver, MsgFlags::MSG_DONTWAIT), Err(nix::errno::Errno::EAGAIN));
     }
+
+    #[test]
+    fn a_batch_without_stamps_does_not_cost_the_next_one_its_stamps() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").expect("loopback has a free port");
+        let sender = UdpSocket::bind("127.0.0.1:0").expect("loopback has a free port");
+        sender.connect(receiver.local_addr().expect("it is bound")).expect("loopback is reachable");
+        let mut inbox = Inbox::<16>::new(true);
+        for stamped in [false, true] {
+            setsockopt(&receiver, sockopt::ReceiveTimestampns, &stamped).expect("stamps are generic to sockets");
+            sender.send(b"datagram").expect("loopback takes it");
+            assert_eq!(inbox.receive(&receiver, MsgFlags::MSG_DONTWAIT), Ok(1));
+            assert_eq!(inbox.datagram(0).1.stamp_ns.is_some(), stamped);
+        }
+    }
 }

@@ -54,6 +54,11 @@ pub fn from_json(value: &Value) -> Option<Histogram<u64>> {
     Some(samples)
 }
 
+/// Microseconds for people: three digits are more than repeats agree on.
+pub fn micros(us: f64) -> String {
+    if us < 100.0 { format!("{us:.1}") } else { format!("{us:.0}") }
+}
+
 /// The median of some repeats, and how far they went apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {

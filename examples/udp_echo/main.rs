@@ -7,7 +7,8 @@
 //!
 //! Where to read: `server.rs` is the poller and `neighbour.rs` the compute work, both as a service would write them.
 //! `cells.rs` has the three ways to wait that are compared. `client.rs` is the load, open loop and in a process of its
-//! own, on the due times of `schedule.rs`. `sweep.rs` measures one slot, `summary.rs` and `report.rs` make sense of many.
+//! own, on the due times of `schedule.rs`. `sweep.rs` measures one slot; `summary.rs`, `table.rs` and `meaning.rs` make
+//! sense of many.
 
 mod args;
 mod batch;
@@ -17,15 +18,18 @@ mod client;
 mod client_process;
 mod clock;
 mod figures;
+#[cfg(test)]
+mod fixtures;
 mod listen;
 mod machine;
+mod meaning;
 mod neighbour;
 mod progress;
-mod report;
 mod schedule;
 mod server;
 mod summary;
 mod sweep;
+mod table;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -121,7 +125,7 @@ fn measure(args: &Args) -> Result<(), Failure> {
     let steal = Steal::read().zip(steal_before).map(|(now, before)| now.percent_since(before));
 
     let summary = summary::summarise(&rates, &slots);
-    let meaning = report::meaning(&summary, &seats);
+    let meaning = meaning::meaning(&summary, &seats);
     if args.json {
         let result = json!({
             "schema": SCHEMA,
@@ -132,14 +136,14 @@ fn measure(args: &Args) -> Result<(), Failure> {
             "rounds": agenda.rounds,
             "capacity": capacity,
             "steal_percent": steal,
-            "rates": report::to_json(&summary),
+            "rates": summary::to_json(&summary),
             "meaning": meaning,
         });
         say(&result.to_string());
         return Ok(());
     }
     say("");
-    say(&report::table(&summary, &seats));
+    say(&table::table(&summary, &seats));
     if let Some(steal) = steal.filter(|&steal| steal >= STEAL_PERCENT_MAX) {
         say(&format!("  The hypervisor gave {steal:.1} % of the time to others: run again on a quieter machine.\n"));
     }

@@ -1,6 +1,7 @@
 //! From slots to one line a cell: medians over the repeats with their spread, counts added up.
 
 use hdrhistogram::Histogram;
+use serde_json::{Map, Value, json};
 
 use crate::cells::Cell;
 use crate::clock::NS_PER_S;
@@ -163,12 +164,53 @@ impl Latency {
     }
 }
 
+/// A sweep as JSON: an array of rates, each with its cells by name. Absent figures are null.
+pub fn to_json(rates: &[RateSummary]) -> Value {
+    rates
+        .iter()
+        .map(|at| {
+            let cells: Map<String, Value> =
+                at.cells.iter().map(|(cell, sum)| (cell.name().to_owned(), cell_json(sum))).collect();
+            json!({ "rate": at.rate, "cells": cells })
+        })
+        .collect()
+}
+
+fn cell_json(sum: &Summary) -> Value {
+    let spread = |spread: Option<Spread>| spread.map(Spread::to_json);
+    let latency = |latency: &Latency| {
+        json!({
+            "samples": latency.samples,
+            "p50": spread(latency.p50), "p99": spread(latency.p99), "p999": latency.p999,
+        })
+    };
+    let split = sum
+        .split
+        .map(|split| json!({ "busy": split.busy, "empty": split.empty, "doze": split.doze, "park": split.park }));
+    json!({
+        "slots": sum.slots,
+        "offered": sum.offered, "sent": sum.sent, "echoed": sum.echoed,
+        "lost": sum.lost(), "unsent": sum.unsent(), "server_sends_lost": sum.sends_lost,
+        "residence_us": latency(&sum.residence),
+        "end_to_end_us": latency(&sum.end_to_end),
+        "client_late_us": latency(&sum.late),
+        "neighbour_events_per_cpu_second": spread(sum.neighbour_own),
+        "neighbour_events_per_second": spread(sum.neighbour_wall),
+        "client_cpu_percent": spread(sum.client_cpu),
+        "lane_percent": split,
+        "duty_percent": sum.duty,
+        "lane_preempted_percent": sum.preempted,
+        "batch_mean": sum.batch_mean,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
     use crate::client::Report;
+    use crate::fixtures;
     use crate::neighbour::Work;
     use crate::server::Tally;
     use crate::sweep::LaneTime;
@@ -232,5 +274,16 @@ mod tests {
         assert_eq!(rates[0].cell(Cell::Tight).map(|sum| sum.slots), Some(1));
         assert_eq!(rates[1].cell(Cell::Parked).map(|sum| sum.slots), Some(2));
         assert!(rates[1].cell(Cell::Twolane).is_none());
+    }
+
+    #[test]
+    fn json_names_the_cells_and_keeps_absent_figures_null() {
+        let value = to_json(&fixtures::rates(1_150.0, 0.01));
+        assert_eq!(value[0]["rate"], 1_000);
+        for cell in Cell::ALL {
+            assert_eq!(value[1]["cells"][cell.name()]["echoed"], 100);
+        }
+        assert_eq!(value[0]["cells"]["twolane"]["residence_us"]["p50"]["median"], 2.5);
+        assert!(value[0]["cells"]["twolane"]["end_to_end_us"]["p50"].is_null());
     }
 }
