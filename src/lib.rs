@@ -41,7 +41,7 @@ pub use {
     poll::{
         Peek, PeekError, PollCx, PollFn, Poller, PollerError, PollerHandle, PollerStats, Progress, WakeBy, poll_fn,
     },
-    runtime::{Handle, Runtime, Where},
+    runtime::{Handle, LaneRunner, Runtime, Where},
     sched::join::{BlockingJoinError, WouldDeadlock},
     sched::shutdown::{ShutdownReport, StuckLane},
     wait::{Etiquette, Park, Relief},

@@ -138,18 +138,20 @@ impl Shared {
         if self.is_forked() {
             return Err(RejectedBecause::Forked);
         }
-        let (open_until, waiting) = match from {
-            // The lanes finish what they have begun, and that may need more tasks.
-            Some(lane) => (Phase::Draining, lane.queue.len()),
-            None => (Phase::Running, self.injectors[self.home_domain()].len()),
-        };
+        // The lanes finish what they have begun, and that may need more tasks.
+        let open_until = if from.is_some() { Phase::Draining } else { Phase::Running };
         if self.phase.now() > open_until {
-            Err(RejectedBecause::Shutdown)
-        } else if waiting >= self.settings.backlog_max {
-            Err(RejectedBecause::Full { backlog_max: self.settings.backlog_max })
-        } else {
-            Ok(())
+            return Err(RejectedBecause::Shutdown);
         }
+        let backlog_max = self.settings.backlog_max;
+        if backlog_max == usize::MAX {
+            return Ok(()); // the queues' lengths cost a line each
+        }
+        let waiting = match from {
+            Some(lane) => lane.queue.len(),
+            None => self.injectors[self.home_domain()].len(),
+        };
+        if waiting >= backlog_max { Err(RejectedBecause::Full { backlog_max }) } else { Ok(()) }
     }
 
     /// Counts a poller that `lane` will adopt; see `poller_ended`.
