@@ -48,9 +48,15 @@ impl Cell {
     }
 }
 
-/// What all runtimes here have in common: one pair, and no refusal to run where cpus cannot be pinned.
+/// What all runtimes here have in common: one pair, no refusal to run where cpus cannot be pinned, and no heed to
+/// `TWOLANE_*`, which could make all cells alike.
 pub fn base() -> Builder {
-    Runtime::builder().placement(Placement::Auto).pairs(1).etiquette(Etiquette::Balanced).allow_unpinned(true)
+    Runtime::builder()
+        .placement(Placement::Auto)
+        .pairs(1)
+        .etiquette(Etiquette::Balanced)
+        .allow_unpinned(true)
+        .env_overrides(false)
 }
 
 /// Who sits where.
@@ -78,11 +84,7 @@ impl Seats {
         let poll = plan.lanes.iter().find(|lane| is_poll(lane.role));
         let compute: Vec<_> = plan.lanes.iter().filter(|lane| lane.role == Role::Compute).collect();
         let taken: BTreeSet<usize> = plan.lanes.iter().filter_map(|lane| lane.cpu).collect();
-        let core = |cpu: usize| topology.cpu(cpu).map(|cpu| cpu.core);
-        let taken_cores: BTreeSet<_> = taken.iter().map(|&cpu| core(cpu)).collect();
-
-        let free: Vec<usize> = topology.allowed().difference(&taken).copied().collect();
-        let own = free.iter().copied().find(|&cpu| !taken_cores.contains(&core(cpu))).or(free.first().copied());
+        let own = own_cpu(&topology.allowed(), &taken, |cpu| topology.cpu(cpu).map_or(cpu, |cpu| cpu.core));
         let beside = compute.first().copied().or(poll).and_then(|lane| lane.cpu);
         let pinned = !taken.is_empty();
         Self {
@@ -106,5 +108,33 @@ impl Seats {
             "poll_lane": self.poll_lane, "compute_lanes": self.compute_lanes, "one_lane": self.one_lane,
             "sharing": sharing, "client_cpu": self.client_cpu, "client_shares": self.client_shares,
         })
+    }
+}
+
+/// A cpu that no lane uses: on a core without lanes if there is one, else beside a lane.
+fn own_cpu(allowed: &BTreeSet<usize>, taken: &BTreeSet<usize>, core_of: impl Fn(usize) -> usize) -> Option<usize> {
+    let taken_cores: BTreeSet<usize> = taken.iter().map(|&cpu| core_of(cpu)).collect();
+    let mut free = allowed.difference(taken).copied();
+    free.clone().find(|&cpu| !taken_cores.contains(&core_of(cpu))).or_else(|| free.next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_client_keeps_away_from_the_lanes_if_it_can() {
+        let table: [(&str, &[usize], &[usize], Option<usize>); 5] = [
+            ("a pair of siblings: the next core", &[0, 1, 2, 3], &[0, 1], Some(2)),
+            ("two cores of two: a sibling is better than a lane's cpu", &[0, 1, 2, 3], &[0, 2], Some(1)),
+            ("nothing is left", &[0, 1], &[0, 1], None),
+            ("cpus out of reach are not free", &[2, 3], &[2, 3], None),
+            ("nothing is pinned: any", &[4, 5], &[], Some(4)),
+        ];
+        for (what, allowed, taken, want) in table {
+            let set = |cpus: &[usize]| cpus.iter().copied().collect();
+            // Siblings have adjacent numbers.
+            assert_eq!(own_cpu(&set(allowed), &set(taken), |cpu| cpu / 2), want, "{what}");
+        }
     }
 }

@@ -18,16 +18,16 @@ use crate::{Failure, say};
 /// What a shell expects of a program that a second Ctrl-C ended.
 const EXIT_INTERRUPTED: i32 = 130;
 
-/// Serves on `address`, the library's own way.
+/// Serves on `address`, the library's own way, under what `TWOLANE_*` says.
 ///
 /// # Errors
 /// [`Failure::Request`] when the address cannot be had, [`Failure::Run`] for what goes wrong later.
 pub fn run(address: SocketAddr) -> Result<(), Failure> {
     let stop = StopSignal::register().map_err(|error| Failure::Run(format!("cannot listen for signals: {error}")))?;
-    let rt = Cell::Twolane.builder().build().map_err(|error| Failure::Run(error.to_string()))?;
+    let rt = Cell::Twolane.builder().env_overrides(true).build().map_err(Failure::request)?;
     let server = match sweep::start_server(&rt, address) {
         Err(SlotError::Socket(error)) => return Err(Failure::Request(explain(address, &error))),
-        other => other.map_err(|error| Failure::Run(error.to_string()))?,
+        other => other.map_err(Failure::run)?,
     };
     say(&rt.plan().to_string());
     if !server.stamped {
@@ -37,7 +37,7 @@ pub fn run(address: SocketAddr) -> Result<(), Failure> {
     stop.wait().map_err(|error| Failure::Run(format!("cannot wait for signals: {error}")))?;
 
     let ledger = server.ledger.clone();
-    sweep::end(rt, server).map_err(|error| Failure::Run(error.to_string()))?;
+    sweep::end(rt, server).map_err(Failure::run)?;
     say(&served(&ledger.take()));
     Ok(())
 }

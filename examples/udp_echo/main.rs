@@ -39,16 +39,19 @@ use serde_json::json;
 use twolane::topology::Topology;
 
 use crate::args::{Args, Internal};
-use crate::cells::Seats;
+use crate::cells::{Cell, Seats};
 use crate::machine::{Machine, Steal};
 use crate::progress::Progress;
-use crate::sweep::Agenda;
+use crate::sweep::{Agenda, Slot};
 
 /// Names the form of the JSON output. It changes when a field changes its meaning or goes; new fields may come.
 const SCHEMA: &str = "twolane.udp_echo.1";
 
 /// Stolen time, in percent, from which on the figures are not to be trusted.
 const STEAL_PERCENT_MAX: f64 = 1.0;
+
+/// How the library's own variables begin.
+const ENVIRONMENT: &str = "TWOLANE_";
 
 /// Why the program ends without success.
 enum Failure {
@@ -58,9 +61,19 @@ enum Failure {
     Run(String),
 }
 
+impl Failure {
+    fn run(error: impl std::fmt::Display) -> Self {
+        Self::Run(error.to_string())
+    }
+
+    fn request(error: impl std::fmt::Display) -> Self {
+        Self::Request(error.to_string())
+    }
+}
+
 fn main() -> ExitCode {
     let outcome = Args::read().map_err(Failure::Request).and_then(|args| match (&args.internal, args.listen) {
-        (Some(Internal::Client(client)), _) => client::run(client).map_err(|error| Failure::Run(error.to_string())),
+        (Some(Internal::Client(client)), _) => client::run(client).map_err(Failure::run),
         (None, Some(address)) => listen::run(address),
         (None, None) => measure(&args),
     });
@@ -75,55 +88,32 @@ fn main() -> ExitCode {
 
 /// The sweep, from the first look at the machine to the last sentence.
 fn measure(args: &Args) -> Result<(), Failure> {
-    let run_error = |error: &dyn std::error::Error| Failure::Run(error.to_string());
     let began = Instant::now();
-    let topology = Topology::read().map_err(|error| run_error(&error))?;
+    let topology = Topology::read().map_err(Failure::run)?;
     let machine = Machine::read(&topology);
-    let plan = cells::base().plan().map_err(|error| run_error(&error))?;
+    let plan = cells::base().plan().map_err(Failure::run)?;
     let seats = Seats::of(&plan, &topology);
     // With --json, stdout is for the results alone.
     let tell = |text: &str| if args.json { eprintln!("{text}") } else { say(text) };
     tell(&format!("{machine}placement\n{plan}"));
+    if std::env::vars_os().any(|(name, _)| name.as_encoded_bytes().starts_with(ENVIRONMENT.as_bytes())) {
+        tell(&format!("({ENVIRONMENT}* in the environment is not heeded here: the cells set their own knobs)"));
+    }
 
-    let capacity = match args.rates {
-        Some(_) => None,
+    let (rates, capacity) = match &args.rates {
+        Some(rates) => (rates.0.clone(), None),
         None => {
-            let found = capacity::probe(&seats, &mut Progress::new(0)).map_err(|error| run_error(&error))?;
+            let found = capacity::probe(&seats, &mut Progress::new(0)).map_err(Failure::run)?;
             tell(&format!("saturation at about {found} datagrams a second, with client and neighbour on this machine"));
-            Some(found)
+            (capacity::default_rates(found), Some(found))
         }
     };
-    let rates = match &args.rates {
-        Some(rates) => rates.0.clone(),
-        None => capacity::default_rates(capacity.unwrap_or(0)),
-    };
     let agenda = Agenda::new(Duration::from_secs_f64(args.seconds).saturating_sub(began.elapsed()), rates.len());
-    let takes = agenda.total(rates.len());
-    tell(&format!(
-        "{} rates x 3 cells x {} rounds of {} ms, interleaved: about {:.0} s",
-        rates.len(),
-        agenda.rounds,
-        agenda.slot.as_millis(),
-        takes.as_secs_f64().ceil()
-    ));
-    if takes.as_secs_f64() > args.seconds + 1.0 {
-        tell(&format!("({} s are too few for these rates; this is the shortest sweep of them)", args.seconds));
-    }
+    tell(&announcement(&agenda, rates.len(), args.seconds));
 
     let steal_before = Steal::read();
-    let plan_of_slots = agenda.slots(&rates);
-    let mut progress = Progress::new(plan_of_slots.len());
-    let mut slots = Vec::with_capacity(plan_of_slots.len());
-    for (round, rate, cell) in plan_of_slots {
-        progress.slot(&format!("round {} of {}", round + 1, agenda.rounds), &format!("{rate}/s {}", cell.name()));
-        let slot = sweep::run_slot(cell, rate, agenda.slot, &seats)
-            .map_err(|error| Failure::Run(format!("{} at {rate}/s: {error}", cell.name())))?;
-        slots.push((rate, cell, slot));
-        progress.done();
-    }
-    drop(progress);
+    let slots = run_slots(&agenda, &rates, &seats)?;
     let steal = Steal::read().zip(steal_before).map(|(now, before)| now.percent_since(before));
-
     let summary = summary::summarise(&rates, &slots);
     let meaning = meaning::meaning(&summary, &seats);
     if args.json {
@@ -149,6 +139,34 @@ fn measure(args: &Args) -> Result<(), Failure> {
     }
     say(&meaning);
     Ok(())
+}
+
+/// What is about to be run, and whether that is what was asked for.
+fn announcement(agenda: &Agenda, rates: usize, asked_s: f64) -> String {
+    /// A sweep that is longer than asked by less than this is as asked.
+    const TOLERANCE_S: f64 = 1.0;
+    let takes_s = agenda.total(rates).as_secs_f64();
+    let (cells, rounds, slot_ms) = (Cell::ALL.len(), agenda.rounds, agenda.slot.as_millis());
+    let what = format!("{rates} rates x {cells} cells x {rounds} rounds of {slot_ms} ms, interleaved: {takes_s:.0} s");
+    if takes_s <= asked_s + TOLERANCE_S {
+        return what;
+    }
+    format!("{what} ({asked_s} s are too few for these rates; this is the shortest sweep of them)")
+}
+
+/// Runs all slots in their order.
+fn run_slots(agenda: &Agenda, rates: &[u64], seats: &Seats) -> Result<Vec<(u64, Cell, Slot)>, Failure> {
+    let order = agenda.slots(rates);
+    let mut progress = Progress::new(order.len());
+    let mut slots = Vec::with_capacity(order.len());
+    for (round, rate, cell) in order {
+        progress.slot(&format!("round {} of {}", round + 1, agenda.rounds), &format!("{rate}/s {}", cell.name()));
+        let slot = sweep::run_slot(cell, rate, agenda.slot, seats)
+            .map_err(|error| Failure::Run(format!("{} at {rate}/s: {error}", cell.name())))?;
+        slots.push((rate, cell, slot));
+        progress.done();
+    }
+    Ok(slots)
 }
 
 /// One line on stdout. A reader that has gone away (`| head`) is no reason to panic.
