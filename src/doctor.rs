@@ -29,6 +29,7 @@ mod seen;
 mod tree;
 mod unseen;
 mod waits;
+mod words;
 
 use std::path::{Path, PathBuf};
 
@@ -89,7 +90,7 @@ impl Report {
         self.findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Ok)
     }
 
-    /// The finding with this [`id`](Finding::id), if there is one.
+    /// The first finding with this [`id`](Finding::id). Of devices and queues there may be several.
     #[must_use]
     pub fn finding(&self, id: &str) -> Option<&Finding> {
         self.findings.iter().find(|finding| finding.id == id)
@@ -97,6 +98,9 @@ impl Report {
 }
 
 /// Examines the machine under `roots`.
+///
+/// Much of it is true of the calling process only: its affinity mask, control group, user and scheduling class. Call it
+/// (or run `twolane doctor`) where the service runs: in its container, as its user.
 ///
 /// Never fails: what cannot be read is a finding. Takes about as long as [`Topology::read`], which is milliseconds on
 /// small machines and well under a second on the largest.

@@ -78,7 +78,8 @@ impl Topic {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// A name for programs, `topic.fact`, that stays the same when the words change.
+    /// A name for programs that stays the same when the words change: `siblings.hidden`. Several devices or queues of
+    /// which the same is to be said share one.
     pub id: &'static str,
     /// What it is about.
     pub topic: Topic,

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::finding::{About, Finding, Topic};
-use super::process::cpus;
 use super::seen::Seen;
+use super::words::{capital, cpus};
 use crate::topology::{CpuList, Topology};
 
 const ABOUT: About = About(Topic::Isolation);
@@ -35,7 +35,7 @@ fn unused(isolated: &BTreeSet<usize>) -> Finding {
     let list = CpuList::from(isolated.clone());
     let what = if isolated.len() == 1 { "is isolated" } else { "are isolated" };
     ABOUT
-        .info("isolation.unused", format!("{} {what}; the default placement leaves isolated cpus out.", upper(&cpus(isolated))))
+        .info("isolation.unused", format!("{} {what}; the default placement leaves isolated cpus out.", capital(&cpus(isolated))))
         .why("The kernel starts no thread there by itself, which makes them the best place for lanes. They must be named.")
         .mend(format!("TWOLANE_CPUS={list}"))
         .mend(format!("or: Builder::cpus; try it with `twolane plan --cpus {list}`"))
@@ -78,7 +78,7 @@ fn shared_tickless(tickless: &BTreeSet<usize>) -> Option<Finding> {
     let list = CpuList::from(tickless.clone());
     let finding = ABOUT.info(
         "isolation.not-isolated",
-        format!("{} may run without ticks but are not isolated.", upper(&cpus(tickless))),
+        format!("{} may run without ticks but are not isolated.", capital(&cpus(tickless))),
     );
     Some(
         finding
@@ -104,10 +104,4 @@ fn from_command_line(seen: &Seen, machine: &Topology, name: &str) -> BTreeSet<us
         Some(list) => list.parse().map(CpuList::into_set).unwrap_or_default(),
         None => BTreeSet::new(),
     }
-}
-
-/// With a capital, for the start of a sentence.
-fn upper(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(chars).collect()
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::finding::{About, Finding, Topic};
 use super::seen::Seen;
-use crate::topology::{CoreKind, Cpu, Smt, Topology};
+use super::words::{capital, counted};
+use crate::topology::{CoreKind, Cpu, Smt, Topology, TopologyError};
 
 const ABOUT: About = About(Topic::Machine);
 
@@ -12,10 +13,7 @@ const ABOUT: About = About(Topic::Machine);
 pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
     let machine = match &seen.topology {
         Ok(machine) => machine,
-        Err(error) => {
-            let finding = ABOUT.error("machine.unreadable", format!("{error}."));
-            return vec![finding.why("Without it no lane can be placed.").mend("mount -t sysfs sysfs /sys")];
-        }
+        Err(error) => return vec![unreadable(error)],
     };
     let mut findings = vec![cpus(seen, machine)];
     findings.extend(hypervisor(seen));
@@ -24,6 +22,17 @@ pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
         ABOUT.info("machine.note", note.clone()).why("Something was assumed instead; the plan may rest on it.")
     }));
     findings
+}
+
+fn unreadable(error: &TopologyError) -> Finding {
+    let finding = ABOUT.error("machine.unreadable", format!("{}.", capital(&error.to_string())));
+    let finding = finding.why("No lane can be placed.");
+    match error {
+        TopologyError::Unreadable { .. } => finding.mend("mount -t sysfs sysfs /sys"),
+        TopologyError::NoCpu { .. } => {
+            finding.mend("taskset -c LIST SERVICE").mend("or: cpuset.cpus of the control group")
+        }
+    }
 }
 
 fn cpus(seen: &Seen, machine: &Topology) -> Finding {
@@ -105,9 +114,4 @@ fn hidden(machine: &Topology) -> Finding {
 
 fn online(machine: &Topology) -> impl Iterator<Item = &Cpu> {
     machine.cpus.iter().filter(|cpu| cpu.online)
-}
-
-/// `1 core`, `2 cores`.
-pub(super) fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::finding::{About, Finding, Topic};
-use super::machine::counted;
 use super::seen::Seen;
+use super::words::{counted, cpus};
 use crate::placement::{self, Plan, Request, Role};
 use crate::topology::{CpuList, Topology};
 
@@ -229,10 +229,4 @@ const SCHED_RR: i64 = libc::SCHED_RR as i64;
 
 fn online(machine: &Topology) -> BTreeSet<usize> {
     machine.cpus.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect()
-}
-
-/// `cpu 3`, `cpus 0-3`.
-pub(super) fn cpus(set: &BTreeSet<usize>) -> String {
-    let noun = if set.len() == 1 { "cpu" } else { "cpus" };
-    format!("{noun} {}", CpuList::from(set.clone()))
 }

@@ -73,7 +73,7 @@ pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
 }
 
 /// All this is for later versions; saying so spares the reader a search.
-const NOT_USED_YET: &str = "This version of twolane submits nothing to work queues: it copies on the cpu.";
+const NOT_USED_YET: &str = "This version of twolane submits nothing to work queues.";
 
 fn instructions(seen: &Seen) -> Vec<Finding> {
     let instructions = seen.processor.instructions;

@@ -1,8 +1,9 @@
 //! What twolane was never run on: said plainly, so that nobody has to find out by surprise.
 
 use super::finding::{About, Finding, Topic};
+use super::processor::Family;
 use super::seen::Seen;
-use crate::topology::Smt;
+use crate::topology::{CoreKind, Cpu, Smt};
 
 const ABOUT: About = About(Topic::Unseen);
 
@@ -27,15 +28,14 @@ pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
 fn here(seen: &Seen) -> Vec<&'static str> {
     let Some(machine) = seen.machine() else { return Vec::new() };
     let instructions = seen.processor.instructions;
-    let different =
-        |key: fn(&crate::topology::Cpu) -> usize| machine.cpus.iter().any(|cpu| key(cpu) != key(&machine.cpus[0]));
+    let different = |key: fn(&Cpu) -> usize| machine.cpus.iter().any(|cpu| key(cpu) != key(&machine.cpus[0]));
     [
         (machine.smt == Smt::Visible, "SMT siblings"),
         (instructions.waitpkg, "WAITPKG"),
         (instructions.mwaitx, "MWAITX"),
         (!seen.devices.is_empty(), "DSA"),
-        (seen.processor.family == super::processor::Family::Arm, "AArch64"),
-        (machine.cpus.iter().any(|cpu| cpu.kind != crate::topology::CoreKind::Uniform), "hybrid cores"),
+        (seen.processor.family == Family::Arm, "AArch64"),
+        (machine.cpus.iter().any(|cpu| cpu.kind != CoreKind::Uniform), "hybrid cores"),
         (different(|cpu| cpu.node), "several NUMA nodes"),
     ]
     .into_iter()

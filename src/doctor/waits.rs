@@ -51,8 +51,8 @@ fn mwaitx() -> Finding {
 
 fn no_waitpkg(seen: &Seen) -> Finding {
     let finding = ABOUT.info("waits.no-waitpkg", "TPAUSE, UMONITOR and UMWAIT are not there, or hidden.").why(
-        "Intel's cpus have them from 2021 on, but hypervisors often take them away, and then they trap. PAUSE serves \
-         instead; nothing is wrong.",
+        "Intel's newer cpus have them (Alder Lake, 4th-generation Xeons and later), but hypervisors often take them \
+         away, and then they trap. PAUSE serves instead; nothing is wrong.",
     );
     match seen.hypervisor() {
         Some(_) => finding.mend("qemu-system-x86_64 ... -cpu host,+waitpkg -overcommit cpu-pm=on"),

@@ -11,10 +11,13 @@ use crate::output;
 
 /// Says what is there, what it means for lanes, and what to type where something can be mended.
 ///
-/// Changes nothing. Exit code: 0 if all is well or merely worth knowing, 1 with warnings, 2 with errors (a runtime with
-/// default options cannot be built), or with wrong options.
+/// Changes nothing. Run it where the service runs: in its container, as its user,
+/// with its affinity mask.
+///
+/// Exit code: 0 if all is well or merely worth knowing; 1 with warnings; 2 with
+/// errors (a runtime with default options cannot be built) or wrong options.
 #[derive(Debug, Args)]
-#[command(after_long_help = JSON_FORMAT)]
+#[command(verbatim_doc_comment, after_long_help = JSON_FORMAT)]
 pub struct Options {
     /// Print JSON
     #[arg(long)]

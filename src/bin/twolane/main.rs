@@ -15,7 +15,7 @@ use clap::{Parser, Subcommand};
 
 /// Looks at a machine the way a twolane runtime does.
 #[derive(Debug, Parser)]
-#[command(name = "twolane", version, subcommand_required = true, max_term_width = 80)]
+#[command(name = "twolane", version)]
 struct Options {
     #[command(subcommand)]
     command: Command,
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
             Command::Plan(options) => plan::run(&options),
         },
         Err(error) if error.use_stderr() => Err(oneline::of(&error)),
-        Err(help) => output::print(&help.to_string()).map(|()| 0),
+        Err(help) => output::print(&format!("{}\n", help.to_string().trim_end())).map(|()| 0),
     };
     ExitCode::from(outcome.unwrap_or_else(|message| {
         output::complain(&message);

@@ -12,12 +12,14 @@ use crate::output;
 
 /// Shows which lane would run on which cpu, and why other cpus are left out.
 ///
-/// Starts nothing. Variables TWOLANE_* count as they would in a service: they win over these options, and the notes below
-/// the table list them. Exit code: 0, or 2 if there is no such plan or an option is wrong.
+/// Starts nothing. Variables TWOLANE_* count as they would in a service: they win
+/// over these options, and the notes below the table list them.
+///
+/// Exit code: 0, or 2 if there is no such plan or an option is wrong.
 #[derive(Debug, Args)]
-#[command(after_long_help = JSON_FORMAT)]
+#[command(verbatim_doc_comment, after_long_help = JSON_FORMAT)]
 pub struct Options {
-    /// auto, siblings, whole-cores, shared, unpinned, or pairs POLL-COMPUTE such as 2-3,4-5 [default: auto]
+    /// auto, siblings, whole-cores, shared, unpinned, or pairs 2-3,4-5 (poll cpu-compute cpu) [default: auto]
     #[arg(long, value_name = "POLICY", value_parser = placement)]
     placement: Option<Placement>,
     /// How many pairs, or shared lanes [default: as many as fit and the quota carries]
