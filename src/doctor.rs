@@ -12,9 +12,9 @@
 //! assert!(report.worst() < Severity::Error, "a runtime can be built here");
 //! ```
 //!
-//! Each topic has a file of its own, which sees the machine through [`Seen`](seen::Seen) alone: `machine` (cpus, cores,
-//! siblings), `process` (what this process may use, and what the lanes make of it), `isolation`, `waits` (instructions
-//! and their limits), `clock`, `scheduler`, `queues` (DSA) and `unseen` (what this code was never run on).
+//! Each topic has a file of its own: `machine` (cpus, cores, siblings), `process` (what this process may use, and the lanes
+//! that come of it), `isolation`, `waits` (instructions and their limits), `clock`, `scheduler`, `queues` (DSA) and
+//! `unseen` (what this code was never run on). They share what `seen` read once, under a root that the caller chooses.
 
 mod clock;
 mod finding;

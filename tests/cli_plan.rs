@@ -16,7 +16,8 @@ fn tree() -> HostTree {
 #[test]
 fn the_table_is_the_librarys() {
     let dir = machine(&tree());
-    let cases: [(&[&str], fn(Builder) -> Builder); 10] = [
+    type Built = fn(Builder) -> Builder;
+    let cases: [(&[&str], Built); 10] = [
         (&[], |builder| builder),
         (&["--placement", "auto"], |builder| builder.placement(Placement::Auto)),
         (&["--placement", "siblings", "--pairs", "2"], |builder| builder.placement(Placement::Siblings).pairs(2)),

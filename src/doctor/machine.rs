@@ -18,9 +18,7 @@ pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
     let mut findings = vec![cpus(seen, machine)];
     findings.extend(hypervisor(seen));
     findings.push(siblings(seen, machine));
-    findings.extend(machine.notes.iter().map(|note| {
-        ABOUT.info("machine.note", note.clone()).why("Something was assumed instead; the plan may rest on it.")
-    }));
+    findings.extend(machine.notes.iter().map(|note| ABOUT.info("machine.note", note.clone())));
     findings
 }
 

@@ -286,7 +286,8 @@ mod tests {
     fn the_first_obstacle_is_named() {
         let closed = WorkQueueNode { open_to_us: Some(false), ..OPEN };
         let unknown = WorkQueueNode { open_to_us: None, ..OPEN };
-        let cases: [(fn(&mut WorkQueue), bool, Option<Obstacle>); 11] = [
+        type Change = fn(&mut WorkQueue);
+        let cases: [(Change, bool, Option<Obstacle>); 11] = [
             (|_| {}, true, None),
             (|_| {}, false, Some(Obstacle::NoEnqcmd)),
             (|queue| queue.mode = "dedicated".into(), false, None),
