@@ -15,6 +15,8 @@ pub(crate) mod sched;
 #[cfg(not(twolane_loom))]
 mod builder;
 #[cfg(not(twolane_loom))]
+pub mod doctor;
+#[cfg(not(twolane_loom))]
 mod error;
 #[cfg(not(twolane_loom))]
 pub mod metrics;
