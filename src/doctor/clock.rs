@@ -3,14 +3,12 @@
 use super::finding::{About, Finding, Topic};
 use super::processor::Family;
 use super::seen::Seen;
+use crate::wait::clock::KERNEL_COUNTER_SOURCES;
 
 const ABOUT: About = About(Topic::Clock);
 
 const CURRENT: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
 const AVAILABLE: &str = "sys/devices/system/clocksource/clocksource0/available_clocksource";
-
-/// Those that are the cpu's own counter, or are computed from it.
-const COUNTER_SOURCES: [&str; 4] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
 
 /// What there is to say about the clock.
 pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
@@ -41,11 +39,11 @@ fn source(seen: &Seen) -> Finding {
     let Some(current) = seen.tree.text(CURRENT) else {
         return ABOUT.info("clock.unknown", format!("/{CURRENT} cannot be read.")).why(SLOW);
     };
-    if COUNTER_SOURCES.contains(&current.as_str()) {
+    if KERNEL_COUNTER_SOURCES.contains(&current.as_str()) {
         return ABOUT.ok("clock.source", format!("The kernel keeps time by the cpu's counter ({current})."));
     }
     let available = seen.tree.text(AVAILABLE).unwrap_or_default();
-    let better = available.split_whitespace().find(|name| COUNTER_SOURCES.contains(name));
+    let better = available.split_whitespace().find(|name| KERNEL_COUNTER_SOURCES.contains(name));
     let finding = ABOUT.warning("clock.slow-source", format!("The kernel keeps time by {current}.")).why(SLOW);
     match better {
         Some(better) => finding.mend(format!("echo {better} > /{CURRENT}")),

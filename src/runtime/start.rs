@@ -14,12 +14,10 @@ use crate::placement::{LaneInfo, LanePlan, Role, Sharing};
 use crate::sched::deque::Own;
 use crate::sched::shared::Shared;
 use crate::topology::{PinError, pin};
-use crate::wait::clock::Clock;
+use crate::wait::clock::{Clock, KERNEL_COUNTER_SOURCES};
 
 /// A file that tells which counter the kernel reads the time from.
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-/// Those that are the cpu's own counter, or are computed from it.
-const COUNTER_SOURCES: [&str; 4] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
 
 /// Lanes that run, and their threads, by lane.
 pub(super) struct Started {
@@ -109,6 +107,6 @@ fn name(prefix: &str, plan: &LanePlan) -> String {
 
 fn clock() -> Clock {
     let source = std::fs::read_to_string(CLOCKSOURCE).unwrap_or_default();
-    let trusted = COUNTER_SOURCES.contains(&source.trim());
+    let trusted = KERNEL_COUNTER_SOURCES.contains(&source.trim());
     Clock::best(&Capabilities::detect(), trusted).0
 }

@@ -55,7 +55,7 @@ impl Worker {
     pub(super) fn next_task(&mut self) -> Option<Runnable> {
         self.tick = self.tick.wrapping_add(1);
         if self.tick % FAIRNESS_TICKS == 0 {
-            if let Some(task) = self.from_outside() {
+            if let Some(task) = self.look_around() {
                 return Some(task);
             }
         }
@@ -68,7 +68,7 @@ impl Worker {
     }
 
     /// What waits elsewhere nearby while the own deque has work: injector and siblings' deques, in turn.
-    fn from_outside(&mut self) -> Option<Runnable> {
+    fn look_around(&mut self) -> Option<Runnable> {
         let shared = &*self.shared;
         let injected = || shared.injectors()[shared.sleepers.domain(self.lane)].steal_into(&self.cx.queue);
         let handed_off =

@@ -20,7 +20,7 @@ use crate::output;
 #[command(verbatim_doc_comment, after_long_help = JSON_FORMAT)]
 pub struct Options {
     /// auto, siblings, whole-cores, shared, unpinned, or pairs 2-3,4-5 (poll cpu-compute cpu) [default: auto]
-    #[arg(long, value_name = "POLICY", value_parser = placement)]
+    #[arg(long, value_name = "POLICY", value_parser = str::parse::<Placement>)]
     placement: Option<Placement>,
     /// How many pairs, or shared lanes [default: as many as fit and the quota carries]
     #[arg(long, value_name = "N")]
@@ -94,27 +94,6 @@ fn plan(options: &Options) -> Result<Plan, String> {
         builder = builder.topology(Topology::read_from(root).map_err(|error| error.to_string())?);
     }
     builder.plan().map_err(|error| error.to_string())
-}
-
-/// The names of the policies are those of the variable TWOLANE_PLACEMENT.
-fn placement(text: &str) -> Result<Placement, String> {
-    Ok(match text {
-        "auto" => Placement::Auto,
-        "siblings" => Placement::Siblings,
-        "whole-cores" => Placement::WholeCores,
-        "shared" => Placement::Shared,
-        "unpinned" => Placement::Unpinned,
-        pairs => {
-            let pair = |pair: &str| {
-                let (poll, compute) = pair.split_once('-')?;
-                Some((poll.trim().parse().ok()?, compute.trim().parse().ok()?))
-            };
-            let pairs: Option<Vec<_>> = pairs.split(',').map(pair).collect();
-            Placement::Pairs(
-                pairs.ok_or("use auto, siblings, whole-cores, shared, unpinned, or pairs such as 2-3,4-5")?,
-            )
-        }
-    })
 }
 
 fn as_json(plan: &Plan) -> Value {
