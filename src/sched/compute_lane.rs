@@ -46,6 +46,9 @@ impl Worker {
 
     /// *EndSearch* with work in hand: the next is woken before the work begins, if there is more.
     fn found(&mut self, searching: Option<Searching>, task: Runnable) {
+        if searching.is_none() {
+            self.share_the_rest();
+        }
         self.searching = searching;
         self.leave_search();
         self.run_task(task, Time::Task);
@@ -56,6 +59,7 @@ impl Worker {
         self.tick = self.tick.wrapping_add(1);
         if self.tick % FAIRNESS_TICKS == 0 {
             if let Some(task) = self.look_around() {
+                self.share_the_rest();
                 return Some(task);
             }
         }

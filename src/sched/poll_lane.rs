@@ -29,7 +29,7 @@ impl Worker {
         }
         if std::mem::take(&mut self.called) {
             self.answer_call(&swept);
-        } else if swept.events == 0 && self.shared.help_wanted() {
+        } else if swept.events == 0 && self.stamp >= self.lend_from && self.shared.help_wanted() {
             self.lend_awake();
         }
         self.wait_after(&swept);
@@ -42,17 +42,18 @@ impl Worker {
         let injected = || !self.shared.injectors()[self.shared.sleepers.domain(self.lane)].is_empty();
         if task.is_none() && (self.searching.is_some() || self.tick % SHARED_STEAL_TURNS == 0 || injected()) {
             task = self.steal();
+            if task.is_some() && self.searching.is_none() {
+                self.share_the_rest();
+            }
         }
         self.leave_search();
         match task {
             Some(task) => {
                 self.run_task(task, Time::Task);
+                self.rest();
             }
             None if self.pollers.is_empty() => {}
-            None => {
-                self.rest();
-                self.wait_after(&swept);
-            }
+            None => self.wait_after(&swept),
         }
     }
 
@@ -183,10 +184,8 @@ impl Worker {
         if swept.events > 0 {
             return self.shared.notify(Some(self.lane));
         }
-        if let Some(task) = self.steal() {
-            if self.shared.work_waits() {
-                self.shared.notify(Some(self.lane));
-            }
+        if let Some(task) = self.any_task() {
+            self.share_the_rest();
             self.lend(task);
         }
     }
@@ -194,19 +193,28 @@ impl Worker {
     /// A task waits and every compute lane is at work: runs it if its kind is known to be short.
     #[cold]
     fn lend_awake(&mut self) {
-        if self.stamp < self.lend_from {
-            return;
-        }
-        let Some(task) = self.steal() else { return };
+        let Some(task) = self.any_task() else { return };
         if self.permits(&task) {
+            self.share_the_rest();
             self.lend(task);
-            if self.shared.work_waits() {
-                self.shared.ask_help();
-            }
         } else {
-            // Nobody needs to be woken: all are at work, and look here when they finish.
+            // To the end of the queue: those behind it may be short.
             self.cx.queue.push(task);
             self.lend_from = self.stamp.after(self.clock.ticks_from_ns(LEND_PAUSE_NS));
+            self.share_the_rest();
+        }
+    }
+
+    /// Any task that waits, first those of others: what is left of a batch of them comes into this lane's own queue, where its turn is later.
+    pub(super) fn any_task(&mut self) -> Option<Runnable> {
+        self.steal().or_else(|| self.next_task())
+    }
+
+    /// *Notify*, after this lane took tasks from a queue without being counted as searching: while they were in its hands no queue showed them,
+    /// and a compute lane may have gone to sleep beside them.
+    pub(super) fn share_the_rest(&self) {
+        if self.shared.work_waits() {
+            self.shared.notify(Some(self.lane));
         }
     }
 

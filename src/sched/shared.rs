@@ -299,7 +299,11 @@ impl crate::poll::Bell for Shared {
         Shared::ring(self, lane);
     }
 
-    fn may_block(&self, wait: &mut dyn FnMut()) -> bool {
+    fn may_block(&self, lane: usize, wait: &mut dyn FnMut()) -> bool {
+        // A lane that blocks calls no pollers, so a task on it cannot wait for one of them.
+        if current::with_lane_of(self, |here| here.is_some_and(|here| here.lane == lane)) {
+            return false;
+        }
         match super::blocking::permit() {
             Some(_permit) => {
                 wait();

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use super::current;
 use super::phase::Phase;
 use super::shared::Shared;
+use crate::task::contain;
 
 /// How long lanes have after the deadline to drop what is left: a few passes and destructors.
 const ENDING_GRACE: Duration = Duration::from_millis(5);
@@ -61,7 +62,11 @@ pub(crate) fn shutdown(
     shared.ring_all();
     // Nobody will adopt what waits for a lane that has no thread.
     let live = shared.exits.live(false);
-    shared.lanes().iter().filter(|lane| !live.contains(&lane.info.lane())).for_each(|lane| lane.inbox.close());
+    for lane in shared.lanes().iter().filter(|lane| !live.contains(&lane.info.lane())) {
+        let waiting = lane.inbox.close();
+        // What is dropped here is user code; its panic belongs to nobody.
+        let _ = contain(|| drop(waiting));
+    }
     // A lane that waits for itself would wait for ever: the others go on, and this one leaves when it returns to its loop.
     let drained = here.is_none() && drain(shared, deadline);
 
