@@ -71,3 +71,26 @@ fn recursive_joins_on_all_lanes_end() {
         }
     });
 }
+
+#[test]
+fn a_waiting_task_runs_what_it_waits_for_and_nothing_else() {
+    within(LIMIT, || {
+        let rt = one_compute_lane();
+        let (handle, lock) = (rt.handle(), std::sync::Arc::new(std::sync::Mutex::new(0)));
+        let outer = rt.spawn_compute(move || {
+            let mut held = lock.lock().unwrap();
+            // Whoever took one of these while it waits would wait for the lock that it holds itself.
+            let others: Vec<_> = (0..10)
+                .map(|_| {
+                    let lock = std::sync::Arc::clone(&lock);
+                    handle.spawn_compute(move || *lock.lock().unwrap() += 1)
+                })
+                .collect();
+            *held += handle.spawn_compute(|| 5).join().unwrap();
+            (others, std::sync::Arc::clone(&lock))
+        });
+        let (others, lock) = outer.join().unwrap();
+        others.into_iter().for_each(|task| task.join().unwrap());
+        assert_eq!(*lock.lock().unwrap(), 15);
+    });
+}

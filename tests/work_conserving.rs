@@ -173,6 +173,41 @@ fn an_awake_poll_lane_takes_no_task_that_may_be_long() {
 }
 
 #[test]
+fn long_tasks_do_not_come_between_two_calls_of_an_awake_poller() {
+    const TASK: Duration = Duration::from_millis(400);
+    within(LIMIT, || {
+        let rt = pairs(1).build().unwrap();
+        let slowest = Arc::new(std::sync::Mutex::new(Duration::ZERO));
+        let (gap, mut last) = (Arc::clone(&slowest), None::<Instant>);
+        let poller = rt
+            .spawn_poller(Where::Lane(0), "io", move |_: &mut PollCx<'_>| {
+                let now = Instant::now();
+                if let Some(last) = last.replace(now) {
+                    let mut slowest = gap.lock().unwrap();
+                    *slowest = slowest.max(now - last);
+                }
+                Progress::Idle
+            })
+            .unwrap();
+        common::until("it is adopted", || poller.stats().calls > 0);
+        let tasks: Vec<_> = (0..5)
+            .map(|_| {
+                rt.spawn_compute(|| {
+                    let began = Instant::now();
+                    while began.elapsed() < TASK {
+                        std::hint::spin_loop();
+                    }
+                })
+            })
+            .collect();
+        tasks.into_iter().for_each(|task| task.join().unwrap());
+        let slowest = *slowest.lock().unwrap();
+        assert!(slowest < TASK / 2, "a gap of {slowest:?}: what the kernel takes is far less");
+        assert_eq!(rt.metrics().lanes[0].tasks, 0);
+    });
+}
+
+#[test]
 fn shared_lanes_that_poll_take_each_others_tasks() {
     within(LIMIT, || {
         let rt = common::shared(2).build().unwrap();

@@ -17,7 +17,7 @@ struct State {
     /// No lane begins any more.
     closed: bool,
     dropped_pollers: Vec<String>,
-    cancelled_tasks: usize,
+    cancelled_closures: usize,
 }
 
 /// Where a lane is in its life.
@@ -35,7 +35,7 @@ impl Exits {
             lanes: vec![Life::Absent; lanes].into(),
             closed: false,
             dropped_pollers: Vec::new(),
-            cancelled_tasks: 0,
+            cancelled_closures: 0,
         };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
@@ -67,15 +67,15 @@ impl Exits {
         self.state.lock().dropped_pollers.extend(names);
     }
 
-    /// A task was queued when the runtime ended.
-    pub(crate) fn task_cancelled(&self) {
-        self.state.lock().cancelled_tasks += 1;
+    /// A closure was queued when the runtime ended.
+    pub(crate) fn closure_cancelled(&self) {
+        self.state.lock().cancelled_closures += 1;
     }
 
-    /// Pollers and tasks that were dropped, for the report.
+    /// Pollers and closures that were dropped, for the report.
     pub(crate) fn take_dropped(&self) -> (Vec<String>, usize) {
         let mut state = self.state.lock();
-        (std::mem::take(&mut state.dropped_pollers), state.cancelled_tasks)
+        (std::mem::take(&mut state.dropped_pollers), state.cancelled_closures)
     }
 
     /// Something happened that a waiting shutdown should look at.

@@ -25,7 +25,7 @@ use crate::RejectedBecause;
 use crate::metrics::LaneCounters;
 use crate::placement::{LaneInfo, Role};
 use crate::poll::fds;
-use crate::task::{Kind, Registry, Runnable, Schedule};
+use crate::task::{Kind, Ran, Registry, Runnable, Schedule};
 use crate::wait::clock::{Clock, Ticks};
 use crate::wait::ledger::Totals;
 
@@ -260,10 +260,15 @@ impl Shared {
         }
     }
 
-    fn cancel(&self, task: Runnable) {
-        self.exits.task_cancelled();
+    /// Cancels a task that was queued when the runtime ended.
+    pub(super) fn cancel(&self, task: Runnable) {
+        let once = task.kind().once;
         // Panics of what is dropped are contained in the task; whoever joins it hears of the cancellation.
-        let _ = task.cancel();
+        let ran = task.cancel();
+        // Futures are counted by the registry, whether they were queued or waited.
+        if once && ran != Ran::Stale {
+            self.exits.closure_cancelled();
+        }
     }
 }
 

@@ -91,9 +91,11 @@ pub(crate) fn shutdown(
     if drained && left.is_empty() || here.is_some() {
         return Ok(());
     }
-    let (dropped_pollers, cancelled_in_queues) = shared.exits.take_dropped();
+    let (dropped_pollers, cancelled_closures) = shared.exits.take_dropped();
     let stuck = left.into_iter().map(|lane| stuck(shared, lane)).collect();
-    Err(ShutdownReport { stuck, dropped_pollers, cancelled_tasks: unfinished + cancelled_in_queues })
+    let report = ShutdownReport { stuck, dropped_pollers, cancelled_tasks: unfinished + cancelled_closures };
+    // Lanes may have been awake at the deadline and found nothing more to do: then nothing was cut short.
+    if report.is_empty() { Ok(()) } else { Err(report) }
 }
 
 /// Waits until nothing is left to do. `false`: the deadline came first.
@@ -120,6 +122,12 @@ fn is_at_rest(shared: &Shared) -> bool {
         && asleep()
         && !shared.work_waits()
         && asleep()
+}
+
+impl ShutdownReport {
+    fn is_empty(&self) -> bool {
+        self.stuck.is_empty() && self.dropped_pollers.is_empty() && self.cancelled_tasks == 0
+    }
 }
 
 fn stuck(shared: &Shared, lane: usize) -> StuckLane {

@@ -276,8 +276,7 @@ impl Worker {
         self.hook(stop);
         // Dropping a task may wake another one, which comes to this lane's queue.
         while let Some(task) = self.cx.queue.pop() {
-            self.shared.exits.task_cancelled();
-            let _ = task.cancel();
+            self.shared.cancel(task);
         }
         self.shared.cancel_queued();
         self.pollers_changed();

@@ -86,6 +86,11 @@ impl Signal {
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    /// Makes it ready and tells nobody.
+    pub fn set_silently(&self) {
+        self.0.lock().unwrap().0 = true;
+    }
+
     /// The wakers that wait now.
     pub fn wakers(&self) -> Vec<Waker> {
         self.0.lock().unwrap().1.clone()
