@@ -46,9 +46,21 @@ impl Worker {
 
     /// *EndSearch* with work in hand: the next is woken before the work begins, if there is more.
     fn found(&mut self, searching: Option<Searching>, task: Runnable) {
-        self.searching = searching;
-        self.leave_search();
+        if searching.is_some() {
+            self.searching = searching;
+            self.leave_search();
+        } else {
+            self.notify_of_batch();
+        }
         self.run_task(task, Time::Task);
+    }
+
+    /// *Notify* for what [`steal`](Self::steal) moved into this lane's deque while the lane was not counted as searching. On its way the
+    /// batch was in no queue, so whoever went to sleep meanwhile did not see it: to the others it is pushed only now.
+    pub(super) fn notify_of_batch(&self) {
+        if !self.cx.queue.is_empty() {
+            self.shared.notify(Some(self.lane));
+        }
     }
 
     /// The next task from where this lane looks without searching.
@@ -67,12 +79,12 @@ impl Worker {
         }
     }
 
-    /// What waits elsewhere nearby while the own deque has work: injector and siblings' deques, in turn.
+    /// What waits elsewhere nearby while the own deque has work: injector and siblings' deques, in turn. One task and no batch: it is run at once,
+    /// so nothing is on its way past those who look.
     fn from_outside(&mut self) -> Option<Runnable> {
         let shared = &*self.shared;
-        let injected = || shared.injectors()[shared.sleepers.domain(self.lane)].steal_into(&self.cx.queue);
-        let handed_off =
-            || self.siblings.iter().find_map(|&sibling| shared.lane(sibling).stealer.steal_into(&self.cx.queue));
+        let injected = || shared.injectors()[shared.sleepers.domain(self.lane)].steal_one();
+        let handed_off = || self.siblings.iter().find_map(|&sibling| shared.lane(sibling).stealer.steal_one());
         if self.tick % 2 == 0 { injected().or_else(handed_off) } else { handed_off().or_else(injected) }
     }
 

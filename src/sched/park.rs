@@ -107,7 +107,7 @@ impl Worker {
         };
         let due = self.deadlines.next().is_some_and(|next| next <= self.stamp);
         let work = !matches!(offer, Offer::None) && self.shared.work_waits();
-        found || due || work || self.own().doorbell.epoch() != self.seen
+        found || due || work || self.inbox_left || self.own().doorbell.epoch() != self.seen
     }
 
     /// *Block*. Returns for how long, in ticks.

@@ -29,7 +29,7 @@ impl Worker {
         }
         if std::mem::take(&mut self.called) {
             self.answer_call(&swept);
-        } else if swept.events == 0 && self.shared.help_wanted() {
+        } else if swept.events == 0 && self.stamp >= self.lend_from && self.shared.help_wanted() {
             self.lend_awake();
         }
         self.wait_after(&swept);
@@ -42,6 +42,9 @@ impl Worker {
         let injected = || !self.shared.injectors()[self.shared.sleepers.domain(self.lane)].is_empty();
         if task.is_none() && (self.searching.is_some() || self.tick % SHARED_STEAL_TURNS == 0 || injected()) {
             task = self.steal();
+            if self.searching.is_none() {
+                self.notify_of_batch();
+            }
         }
         self.leave_search();
         match task {
@@ -183,7 +186,7 @@ impl Worker {
         if swept.events > 0 {
             return self.shared.notify(Some(self.lane));
         }
-        if let Some(task) = self.steal() {
+        if let Some(task) = self.any_task() {
             if self.shared.work_waits() {
                 self.shared.notify(Some(self.lane));
             }
@@ -194,20 +197,24 @@ impl Worker {
     /// A task waits and every compute lane is at work: runs it if its kind is known to be short.
     #[cold]
     fn lend_awake(&mut self) {
-        if self.stamp < self.lend_from {
-            return;
-        }
-        let Some(task) = self.steal() else { return };
+        let Some(task) = self.any_task() else { return };
         if self.permits(&task) {
+            self.notify_of_batch();
             self.lend(task);
             if self.shared.work_waits() {
                 self.shared.ask_help();
             }
         } else {
-            // Nobody needs to be woken: all are at work, and look here when they finish.
             self.cx.queue.push(task);
             self.lend_from = self.stamp.after(self.clock.ticks_from_ns(LEND_PAUSE_NS));
+            // All were at work when help was asked for, but while the task was in our hands a lane may have looked for it and gone to sleep.
+            self.shared.notify(Some(self.lane));
         }
+    }
+
+    /// A task for this lane to run itself: what its own pollers handed off and nobody took, or what waits elsewhere.
+    fn any_task(&mut self) -> Option<Runnable> {
+        self.next_task().or_else(|| self.steal())
     }
 
     /// Whether this lane may run `task` now, with its pollers awake.

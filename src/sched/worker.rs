@@ -56,7 +56,7 @@ pub(crate) struct Worker {
     /// What the next pass calls: everybody after a ring or a park.
     pub(super) sweep: Sweep,
     /// Adoptions were left for after the next pass.
-    inbox_left: bool,
+    pub(super) inbox_left: bool,
     /// A doze was ended by the doorbell; the next pass tells whether for something.
     pub(super) rung_in_doze: bool,
     /// How long the last park lasted, until the pass after it tells what it was good for.
@@ -178,6 +178,8 @@ impl Worker {
         }
         for _ in 0..DRAIN_MAX {
             let Some(adoption) = self.shared.lane(self.lane).inbox.pop() else { break };
+            // Building takes as long as the user's code likes: nobody may count on this lane to find a task meanwhile.
+            self.leave_search();
             let lane = self.shared.lane(self.lane);
             let panicked = self.cx.while_doing(Doing::Pass, || {
                 adoption.build(&lane.info).is_some_and(|poller| self.pollers.adopt(poller, &lane.bell))
@@ -200,6 +202,10 @@ impl Worker {
             // Poll lanes are in neither count.
             self.leave_search();
             self.rest();
+        }
+        // What was handed off while pollers came and went: there may be no pass after this one that would tell.
+        if self.cx.wake_after_pass.take() {
+            self.shared.notify(Some(self.lane));
         }
     }
 
@@ -257,6 +263,17 @@ impl Worker {
         self.count_panics(u32::from(called.is_err()));
     }
 
+    /// Cancels until nothing is queued: dropping a task may wake another one, which comes to this lane's own deque, and after this
+    /// nobody looks there.
+    fn cancel_queued(&self) {
+        loop {
+            self.shared.cancel_queued();
+            let Some(task) = self.cx.queue.pop() else { break };
+            self.shared.exits.task_cancelled();
+            let _ = task.cancel();
+        }
+    }
+
     /// Drops what is left, on this thread, and says so.
     fn end(mut self) {
         let lane = self.lane;
@@ -267,13 +284,8 @@ impl Worker {
         self.count_panics(panics);
         let stop = self.shared.settings.on_lane_stop.clone();
         self.hook(stop);
-        // Dropping a task may wake another one, which comes to this lane's queue.
-        while let Some(task) = self.cx.queue.pop() {
-            self.shared.exits.task_cancelled();
-            let _ = task.cancel();
-        }
-        self.shared.cancel_queued();
         self.pollers_changed();
+        self.cancel_queued();
         self.settle();
         let Self { shared, entered, cx, .. } = self;
         drop(entered);
