@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(twolane_loom, allow(dead_code))] // the models use a part of what is built for them
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("twolane runs on Linux: it reads /sys, pins with sched_setaffinity and parks on futexes and epoll");
@@ -53,5 +54,6 @@ pub use {
 #[doc(hidden)]
 #[allow(missing_docs)]
 pub mod model {
+    pub use crate::sched::model as sched;
     pub use crate::task::model as task;
 }

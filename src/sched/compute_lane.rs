@@ -46,11 +46,12 @@ impl Worker {
 
     /// *EndSearch* with work in hand: the next is woken before the work begins, if there is more.
     fn found(&mut self, searching: Option<Searching>, task: Runnable) {
-        if searching.is_none() {
+        if searching.is_some() {
+            self.searching = searching;
+            self.leave_search();
+        } else {
             self.share_the_rest();
         }
-        self.searching = searching;
-        self.leave_search();
         self.run_task(task, Time::Task);
     }
 
@@ -59,7 +60,6 @@ impl Worker {
         self.tick = self.tick.wrapping_add(1);
         if self.tick % FAIRNESS_TICKS == 0 {
             if let Some(task) = self.look_around() {
-                self.share_the_rest();
                 return Some(task);
             }
         }
@@ -71,12 +71,12 @@ impl Worker {
         }
     }
 
-    /// What waits elsewhere nearby while the own deque has work: injector and siblings' deques, in turn.
+    /// What waits elsewhere nearby while the own deque has work: injector and siblings' deques, in turn. One task and no batch: it is run at once,
+    /// so nothing is on its way past those who look.
     fn look_around(&mut self) -> Option<Runnable> {
         let shared = &*self.shared;
-        let injected = || shared.injectors()[shared.sleepers.domain(self.lane)].steal_into(&self.cx.queue);
-        let handed_off =
-            || self.siblings.iter().find_map(|&sibling| shared.lane(sibling).stealer.steal_into(&self.cx.queue));
+        let injected = || shared.injectors()[shared.sleepers.domain(self.lane)].steal_one();
+        let handed_off = || self.siblings.iter().find_map(|&sibling| shared.lane(sibling).stealer.steal_one());
         if self.tick % 2 == 0 { injected().or_else(handed_off) } else { handed_off().or_else(injected) }
     }
 

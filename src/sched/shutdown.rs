@@ -72,9 +72,10 @@ pub(crate) fn shutdown(
 
     let unfinished = shared.registry_ref().len();
     shared.registry_ref().close();
+    // Before *Ending*: this queues the futures that wait, and lanes take them from there. Afterwards this thread would drop them itself.
+    shared.registry_ref().cancel_all();
     shared.phase.advance(Phase::Ending);
     shared.exits.live(true);
-    shared.registry_ref().cancel_all();
     shared.ring_all();
     let left = match here {
         None => shared.exits.wait_all(deadline.max(Instant::now()) + ENDING_GRACE),

@@ -206,6 +206,10 @@ impl Worker {
             self.leave_search();
             self.rest();
         }
+        // What was handed off while pollers came and went: there may be no pass after this one that would tell.
+        if self.cx.wake_after_pass.take() {
+            self.shared.notify(Some(self.lane));
+        }
     }
 
     /// *EndSearch*: gives up being counted as searching, and looks once more if that left nobody.
@@ -261,6 +265,16 @@ impl Worker {
         self.count_panics(u32::from(called == Contained::Panicked));
     }
 
+    /// Cancels until nothing is queued: dropping a task may wake another one, which comes to this lane's own deque, and after this
+    /// nobody looks there.
+    fn cancel_queued(&self) {
+        loop {
+            self.shared.cancel_queued();
+            let Some(task) = self.cx.queue.pop() else { break };
+            self.shared.cancel(task);
+        }
+    }
+
     /// Drops what is left, on this thread, and says so.
     fn end(mut self) {
         let lane = self.lane;
@@ -274,12 +288,8 @@ impl Worker {
         self.count_panics(panics);
         let stop = self.shared.settings.on_lane_stop.clone();
         self.hook(stop);
-        // Dropping a task may wake another one, which comes to this lane's queue.
-        while let Some(task) = self.cx.queue.pop() {
-            self.shared.cancel(task);
-        }
-        self.shared.cancel_queued();
         self.pollers_changed();
+        self.cancel_queued();
         self.settle();
         let Self { shared, entered, cx, .. } = self;
         drop(entered);
