@@ -1,5 +1,4 @@
 #![doc = include_str!("../README.md")]
-
 #![cfg_attr(twolane_loom, allow(dead_code))] // the models use a part of what is built for them
 
 #[cfg(not(target_os = "linux"))]
