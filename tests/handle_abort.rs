@@ -120,11 +120,15 @@ fn a_running_poll_of_a_future_is_its_last() {
 fn abort_on_drop_does_what_it_says() {
     within(LIMIT, || {
         let rt = pairs(1).build().unwrap();
+        // Something holds the waker: a future that nobody could wake any more would go in any case.
         let (inside, dropped) = witness();
+        let signal = Signal::default();
+        let waits = signal.clone();
         let task = rt.spawn(async move {
             let _inside = inside;
-            pending::<()>().await;
+            waits.await;
         });
+        common::until("it waits", || signal.wakers().len() == 1);
         drop(task.abort_on_drop());
         dropped.wait();
 

@@ -47,10 +47,12 @@ fn a_burst_spreads_over_all_lanes() {
             let tasks: Vec<_> = (0..4)
                 .map(|_| {
                     let barrier = Arc::clone(&barrier);
-                    rt.spawn_compute(move || drop(barrier.wait()))
+                    rt.spawn_compute(move || barrier.wait())
                 })
                 .collect();
-            tasks.into_iter().for_each(|task| task.join().unwrap());
+            for task in tasks {
+                task.join().unwrap();
+            }
         }
     });
 }
@@ -91,7 +93,7 @@ fn lenders() -> Runtime {
     let rt = pairs(1).build().unwrap();
     for name in ["one", "two"] {
         let quiet = poll_fn(|_| Progress::Idle).ring().lend_while_armed(true);
-        drop(rt.spawn_poller(Where::Lane(0), name, quiet).unwrap());
+        let _ = rt.spawn_poller(Where::Lane(0), name, quiet).unwrap();
     }
     common::until("both are adopted", || rt.metrics().lanes[0].pollers == 2);
     rt
@@ -277,7 +279,7 @@ fn a_task_put_back_is_not_forgotten_when_the_compute_lane_has_gone_to_sleep() {
         common::until("it is adopted", || poller.stats().calls > 0);
         for n in 0..3_000_u32 {
             // Ends at about the moment at which the poll lane looks at the second one.
-            let first = rt.spawn_compute(move || (0..n % 97 * 100).for_each(|n| drop(std::hint::black_box(n))));
+            let first = rt.spawn_compute(move || (0..n % 97 * 100).for_each(|n| _ = std::hint::black_box(n)));
             let second = Gate::default();
             let tell = second.clone();
             drop(rt.spawn_compute(move || tell.open()));
