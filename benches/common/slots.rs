@@ -1,11 +1,13 @@
 //! A, ours, A', again and again, until enough slots were left alone.
 
+use std::time::{Duration, Instant};
+
 use super::witness::Witness;
 
 /// Undisturbed slots that a figure rests on, at least.
 pub const SLOTS: usize = 20;
-/// Slots tried for each that is wanted, before the machine counts as too busy to say anything.
-const PATIENCE: usize = 6;
+/// After so long the machine counts as too busy to say anything. An undisturbed figure takes some seconds.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// What is measured in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,14 +58,12 @@ pub fn interleave(
     mut slot: impl FnMut(Cell) -> Result<f64, String>,
 ) -> Result<Slots, String> {
     let mut slots = Slots::default();
-    for _ in 0..wanted * PATIENCE {
+    let began = Instant::now();
+    while slots.clean() < wanted && began.elapsed() < PATIENCE {
         for cell in [Cell::A, Cell::Ours, Cell::AAgain] {
             let (measured, clean) = witness.watch(|| slot(cell));
             let measured = measured?;
             if clean { slots.of(cell).push(measured) } else { slots.dropped += 1 }
-        }
-        if slots.clean() >= wanted {
-            break;
         }
     }
     Ok(slots)

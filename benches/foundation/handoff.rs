@@ -3,8 +3,8 @@
 //! **Method.** A poller hands off a closure that carries the instant at which it was sent; the closure compares it with the
 //! instant at which it runs. At least 2 us (and up to 1 us more, at random) lie between two of them, so that none waits for
 //! the one before; the compute lane stays awake meanwhile, as it does while hand-offs come fast (it is counted how often it
-//! parked). The allocation is inside the time, on both sides. A slot is 5 000 of them after 1 000 that do not count; all slots
-//! together are 10^5 and more. Figure: median of the slots' medians, lane less reference.
+//! parked). The allocation is inside the time, on both sides. A slot is 1 000 of them after 300 that do not count; 100 slots
+//! make 10^5. Figure: median of the slots' medians, lane less reference.
 //!
 //! **Reference.** [`mailbox`](crate::reference::mailbox): a boxed closure through one atomic pointer, between threads on
 //! the same two cpus.
@@ -17,6 +17,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
+use std::time::{Duration, Instant};
 
 use twolane::{PollCx, Poller, Progress, Role, Where};
 
@@ -29,10 +30,15 @@ use crate::common::ticks;
 use crate::common::witness::Witness;
 use crate::reference::mailbox::{Flag, Mailbox};
 
-const SAMPLES: usize = 5_000;
-const WARM_UP: usize = 1_000;
+const SAMPLES: usize = 1_000;
+/// Enough for the compute lane to learn that hand-offs come fast, after the pause of a slot.
+const WARM_UP: usize = 300;
+/// Slots for 10^5 samples: short ones, of some milliseconds, because two cpus have to be left alone at the same time.
+const SLOTS_WANTED: usize = 100;
 const GAP_MIN_NS: f64 = 2_000.0;
 const GAP_JITTER_NS: f64 = 1_000.0;
+/// A closure that takes longer to come was lost.
+const LANDING_MAX: Duration = Duration::from_secs(2);
 
 /// One-way times in ticks, by number of the closure. Written by the receiver, read after the last has come.
 struct Log {
@@ -56,8 +62,9 @@ impl Log {
         let took = ticks::now().saturating_sub(sent);
         // Relaxed: read after the sender has ended, which is ordered by a lock.
         self.took[number].store(u32::try_from(took).unwrap_or(u32::MAX), Relaxed);
-        // Release: publishes the time. Partner: the Acquire load in `wait`. One writer, so no locked instruction.
-        self.landed.store(self.landed.load(Relaxed) + 1, Release);
+        // Release: publishes the time. Partner: the Acquire load in `wait`. A locked instruction, because the poll lane may run what is
+        // left when its poller has ended; it comes after the time was taken.
+        self.landed.fetch_add(1, Release);
     }
 
     fn clear(&self) {
@@ -66,12 +73,17 @@ impl Log {
     }
 
     /// The slot's times in nanoseconds, after the last has come.
-    fn wait(&self) -> Vec<f64> {
+    fn wait(&self) -> Result<Vec<f64>, String> {
+        let began = Instant::now();
         while self.landed.load(Acquire) < WARM_UP + SAMPLES {
-            std::thread::yield_now();
+            if began.elapsed() > LANDING_MAX {
+                let landed = self.landed.load(Acquire);
+                return Err(format!("{landed} of {} closures ran: the others were lost", WARM_UP + SAMPLES));
+            }
+            std::thread::sleep(Duration::from_micros(50));
         }
         let ns = |took: &AtomicU32| f64::from(took.load(Relaxed)) * ticks::ns_per_tick();
-        self.took[WARM_UP..].iter().map(ns).collect()
+        Ok(self.took[WARM_UP..].iter().map(ns).collect())
     }
 }
 
@@ -111,7 +123,7 @@ pub fn extra(machine: &Machine) -> Result<Figure, String> {
     let threads = lanes.thread_ids().into_iter().chain([sender.id(), receiver.id()]);
     let witness = Witness::new(machine.cpus(), threads);
     let (mut tails, mut reference_tails, mut parks) = (Vec::new(), Vec::new(), Vec::new());
-    let slots = interleave(SLOTS, &witness, |cell| {
+    let slots = interleave(SLOTS_WANTED, &witness, |cell| {
         LOG.clear();
         let (times, tails) = match cell {
             Cell::Ours => {
@@ -175,7 +187,7 @@ fn by_lanes(lanes: &Lanes) -> Result<Vec<f64>, String> {
     let sender = Sender { pace: Pace::new(), gap, jitter };
     let sender = lanes.runtime.spawn_poller(Where::Any, "sender", sender).map_err(|error| error.to_string())?;
     sender.join().map_err(|error| error.to_string())?;
-    let times = LOG.wait();
+    let times = LOG.wait()?;
     match LOG.same_thread.load(Relaxed) {
         true => Err("a closure ran on the poll lane: nothing was handed off".into()),
         false => Ok(times),
@@ -189,7 +201,7 @@ fn by_mailbox(sender: &Seat, receiver: &Seat) -> Result<Vec<f64>, String> {
         move || MAILBOX.serve(&over)
     });
     sender.run(|| send_all(|number, sent| MAILBOX.send(move || LOG.land(number, sent))))?;
-    let times = LOG.wait();
+    let times = LOG.wait()?;
     over.store(true, Relaxed);
     serving.wait()?;
     Ok(times)
@@ -210,11 +222,11 @@ fn by_flag(sender: &Seat, receiver: &Seat) -> Result<Vec<f64>, String> {
     });
     // Two stamps in a row that the watcher sees as one would make it wait for ever: it is told the end instead.
     sender.run(|| send_all(|_, sent| FLAG.raise(sent)))?;
-    std::thread::sleep(std::time::Duration::from_millis(1));
+    std::thread::sleep(Duration::from_millis(1));
     over.store(true, Relaxed);
     watching.wait()?;
     LOG.landed.store(WARM_UP + SAMPLES, Relaxed);
-    Ok(LOG.wait())
+    LOG.wait()
 }
 
 /// The sender of a reference.

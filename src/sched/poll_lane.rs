@@ -187,8 +187,9 @@ impl Worker {
                 self.shared.ask_help();
             }
         } else {
-            // Nobody needs to be woken: all are at work, and look here when they finish.
+            // *Push* and *Notify*, as for a new task: while it was in our hands, a compute lane may have looked everywhere and gone to sleep.
             self.cx.queue.push(task);
+            self.shared.notify(Some(self.lane));
             self.lend_from = self.stamp.after(self.clock.ticks_from_ns(LEND_PAUSE_NS));
         }
     }
