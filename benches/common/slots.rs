@@ -50,20 +50,22 @@ impl Slots {
     }
 }
 
-/// Takes turns until each cell has `wanted` undisturbed slots, or patience ends. `slot` gives one number a slot, or an error
-/// that ends the figure.
+/// Takes turns until each cell has `wanted` undisturbed slots, or patience ends. `slot` gives one number a slot, or `None` if it
+/// knows itself that it was disturbed, or an error that ends the figure.
 pub fn interleave(
     wanted: usize,
     witness: &Witness,
-    mut slot: impl FnMut(Cell) -> Result<f64, String>,
+    mut slot: impl FnMut(Cell) -> Result<Option<f64>, String>,
 ) -> Result<Slots, String> {
     let mut slots = Slots::default();
     let began = Instant::now();
     while slots.clean() < wanted && began.elapsed() < PATIENCE {
         for cell in [Cell::A, Cell::Ours, Cell::AAgain] {
             let (measured, clean) = witness.watch(|| slot(cell));
-            let measured = measured?;
-            if clean { slots.of(cell).push(measured) } else { slots.dropped += 1 }
+            match measured? {
+                Some(measured) if clean => slots.of(cell).push(measured),
+                _ => slots.dropped += 1,
+            }
         }
     }
     Ok(slots)

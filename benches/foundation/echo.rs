@@ -51,8 +51,8 @@ pub fn packet_ratio(machine: &Machine) -> Result<Figure, String> {
     let _pinned = cpu::pin(machine.compute)?;
     let witness = Witness::new(machine.cpus(), lanes.thread_ids().into_iter().chain([seat.id()]));
     let slots = interleave(SLOTS, &witness, |cell| match cell {
-        Cell::Ours => by_lane(&lanes, &sockets),
-        Cell::A | Cell::AAgain => by_hand(&seat, &sockets),
+        Cell::Ours => by_lane(&lanes, &sockets).map(Some),
+        Cell::A | Cell::AAgain => by_hand(&seat, &sockets).map(Some),
     })?;
     let (ours, reference) = (median(&slots.ours), median(&slots.references()));
     Ok(Figure {

@@ -49,7 +49,7 @@ fn overhead(machine: &Machine, pollers: usize, name: &'static str, bound: Bound)
             Cell::Ours => on_lane(&lanes, pollers, WARM_UP, PASSES)?,
             Cell::A | Cell::AAgain => bare(&seat, pollers, WARM_UP, PASSES)?,
         };
-        Ok(took.as_nanos() as f64 / PASSES as f64)
+        Ok(Some(took.as_nanos() as f64 / PASSES as f64))
     })?;
     let reference = best(&slots.a);
     let figure = Figure {
