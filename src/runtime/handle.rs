@@ -223,6 +223,7 @@ impl Handle {
         let now = shared.clock.now();
         Metrics {
             lanes: shared.lanes().iter().map(|lane| self.lane_metrics(lane)).collect(),
+            clock: shared.clock.to_string(),
             age: shared.since_start(now),
             injected: shared.injectors().iter().map(|injector| injector.len()).sum(),
             live_futures: shared.registry_ref().len(),

@@ -27,7 +27,9 @@ impl Worker {
         if self.pollers.is_empty() {
             return;
         }
-        if swept.events == 0 && self.shared.help_wanted() {
+        if std::mem::take(&mut self.called) {
+            self.answer_call(&swept);
+        } else if swept.events == 0 && self.stamp >= self.lend_from && self.shared.help_wanted() {
             self.lend_awake();
         }
         self.wait_after(&swept);
@@ -37,19 +39,21 @@ impl Worker {
     pub(super) fn shared_turn(&mut self) {
         let swept = self.pass_on_time();
         let mut task = self.next_task();
-        if task.is_none() && (self.searching.is_some() || self.tick % SHARED_STEAL_TURNS == 0) {
+        let injected = || !self.shared.injectors()[self.shared.sleepers.domain(self.lane)].is_empty();
+        if task.is_none() && (self.searching.is_some() || self.tick % SHARED_STEAL_TURNS == 0 || injected()) {
             task = self.steal();
+            if task.is_some() && self.searching.is_none() {
+                self.share_the_rest();
+            }
         }
         self.leave_search();
         match task {
             Some(task) => {
                 self.run_task(task, Time::Task);
+                self.rest();
             }
             None if self.pollers.is_empty() => {}
-            None => {
-                self.tick = self.tick.wrapping_add(1);
-                self.wait_after(&swept);
-            }
+            None => self.wait_after(&swept),
         }
     }
 
@@ -174,32 +178,51 @@ impl Worker {
         }
     }
 
-    /// A task waits and every compute lane is at work: runs it if its kind is known to be short.
+    /// Every poller agreed to wait for whatever task comes while nothing comes for them: runs one if that is so, else passes the call on.
     #[cold]
-    fn lend_awake(&mut self) {
-        if self.stamp < self.lend_from {
-            return;
+    fn answer_call(&mut self, swept: &Swept) {
+        if swept.events > 0 {
+            return self.shared.notify(Some(self.lane));
         }
-        let Some(task) = self.steal() else { return };
-        if self.permits(&task, false) {
+        if let Some(task) = self.any_task() {
+            self.share_the_rest();
             self.lend(task);
-            if self.shared.work_waits() {
-                self.shared.ask_help();
-            }
-        } else {
-            // *Push* and *Notify*, as for a new task: while it was in our hands, a compute lane may have looked everywhere and gone to sleep.
-            self.cx.queue.push(task);
-            self.shared.notify(Some(self.lane));
-            self.lend_from = self.stamp.after(self.clock.ticks_from_ns(LEND_PAUSE_NS));
         }
     }
 
-    /// Whether this lane may run `task` now.
-    fn permits(&self, task: &Runnable, all_opted_in: bool) -> bool {
+    /// A task waits and every compute lane is at work: runs it if its kind is known to be short.
+    #[cold]
+    fn lend_awake(&mut self) {
+        let Some(task) = self.any_task() else { return };
+        if self.permits(&task) {
+            self.share_the_rest();
+            self.lend(task);
+        } else {
+            // To the end of the queue: those behind it may be short.
+            self.cx.queue.push(task);
+            self.lend_from = self.stamp.after(self.clock.ticks_from_ns(LEND_PAUSE_NS));
+            self.share_the_rest();
+        }
+    }
+
+    /// Any task that waits, first those of others: what is left of a batch of them comes into this lane's own queue, where its turn is later.
+    pub(super) fn any_task(&mut self) -> Option<Runnable> {
+        self.steal().or_else(|| self.next_task())
+    }
+
+    /// *Notify*, after this lane took tasks from a queue without being counted as searching: while they were in its hands no queue showed them,
+    /// and a compute lane may have gone to sleep beside them.
+    pub(super) fn share_the_rest(&self) {
+        if self.shared.work_waits() {
+            self.shared.notify(Some(self.lane));
+        }
+    }
+
+    /// Whether this lane may run `task` now, with its pollers awake.
+    fn permits(&self, task: &Runnable) -> bool {
         let tables = self.shared.lanes().iter().map(|lane| &lane.kinds);
         let since_pass = self.stamp.since(self.cx.pass_start.get());
         lend::permitted(Offer {
-            all_opted_in,
             kind_p99: kinds::p99(task.kind(), tables),
             bound_left: self.max_added.saturating_sub(since_pass),
         })

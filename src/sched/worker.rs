@@ -3,7 +3,6 @@
 //! The roles' turns are in files of their own: `poll_lane` (a pass, then a wait), `compute_lane` (a task, or the search for one), and
 //! `park` (the one way to block). A turn ends soon, so that the loop here sees rings, adoptions and the end of the runtime.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -18,7 +17,8 @@ use super::sleepers::{Left, Searching};
 use super::steal;
 use super::timers::Deadlines;
 use crate::placement::{LanePlan, Role, Sharing};
-use crate::poll::{PollerId, PollerSet, Sweep};
+use crate::poll::{PollerId, PollerSet, Sweep, Unbuilt};
+use crate::task::{Contained, contain};
 use crate::wait::clock::{Clock, Ticks, thread_cpu_ns};
 use crate::wait::controller::Controller;
 use crate::wait::ledger::{Kind as Time, Ledger, WINDOW_NS};
@@ -56,11 +56,13 @@ pub(crate) struct Worker {
     /// What the next pass calls: everybody after a ring or a park.
     pub(super) sweep: Sweep,
     /// Adoptions were left for after the next pass.
-    inbox_left: bool,
+    pub(super) inbox_left: bool,
     /// A doze was ended by the doorbell; the next pass tells whether for something.
     pub(super) rung_in_doze: bool,
     /// How long the last park lasted, until the pass after it tells what it was good for.
     pub(super) parked: Option<ParkedFor>,
+    /// As a parked lender it was called for a task, or saw one: the pass after the park decides.
+    pub(super) called: bool,
     /// No lending before then: the last task on offer was not short.
     pub(super) lend_from: Ticks,
     /// `max_added` in ticks.
@@ -118,6 +120,7 @@ impl Worker {
             inbox_left: true, // whatever came before the first look at the epoch
             rung_in_doze: false,
             parked: None,
+            called: false,
             lend_from: Ticks::default(),
             max_added: ticks(settings.wait.max_added),
             cx,
@@ -173,11 +176,16 @@ impl Worker {
         if phase == Phase::Ending {
             return false;
         }
+        if !self.own().inbox.is_empty() {
+            // Building a poller is user code and may take long. Nobody is woken for a task while somebody is counted as searching.
+            self.leave_search();
+        }
         for _ in 0..DRAIN_MAX {
             let Some(adoption) = self.shared.lane(self.lane).inbox.pop() else { break };
             let lane = self.shared.lane(self.lane);
-            let panicked = self.cx.while_doing(Doing::Pass, || {
-                adoption.build(&lane.info).is_some_and(|poller| self.pollers.adopt(poller, &lane.bell))
+            let panicked = self.cx.while_doing(Doing::Pass, || match adoption.build(&lane.info) {
+                Ok(poller) => self.pollers.adopt(poller, &lane.bell),
+                Err(unbuilt) => unbuilt == Unbuilt::Panicked,
             });
             self.count_panics(u32::from(panicked));
         }
@@ -197,6 +205,10 @@ impl Worker {
             // Poll lanes are in neither count.
             self.leave_search();
             self.rest();
+        }
+        // What was handed off while pollers came and went: there may be no pass after this one that would tell.
+        if self.cx.wake_after_pass.take() {
+            self.shared.notify(Some(self.lane));
         }
     }
 
@@ -249,28 +261,35 @@ impl Worker {
     fn hook(&mut self, hook: Option<super::settings::LaneHook>) {
         let Some(hook) = hook else { return };
         let info = &self.shared.lane(self.lane).info;
-        let called = self.cx.while_doing(Doing::Hook, || catch_unwind(AssertUnwindSafe(|| hook(info))));
-        // The panic hook of the process has reported it; the lane lives.
-        self.count_panics(u32::from(called.is_err()));
+        let called = self.cx.while_doing(Doing::Hook, || contain(|| hook(info)));
+        self.count_panics(u32::from(called == Contained::Panicked));
+    }
+
+    /// Cancels until nothing is queued: dropping a task may wake another one, which comes to this lane's own deque, and after this
+    /// nobody looks there.
+    fn cancel_queued(&self) {
+        loop {
+            self.shared.cancel_queued();
+            let Some(task) = self.cx.queue.pop() else { break };
+            self.shared.cancel(task);
+        }
     }
 
     /// Drops what is left, on this thread, and says so.
     fn end(mut self) {
         let lane = self.lane;
-        let left: Vec<String> = self.pollers.names().map(Into::into).collect();
-        self.shared.exits.pollers_dropped(left);
-        self.own().inbox.close();
+        let waiting = self.own().inbox.close();
+        let left = self.pollers.names().chain(waiting.iter().map(|adoption| adoption.name()));
+        self.shared.exits.pollers_dropped(left.map(Into::into).collect());
+        let dropped = waiting.into_iter().map(|adoption| u32::from(contain(|| drop(adoption)) == Contained::Panicked));
+        let panics = self.cx.while_doing(Doing::Pass, || dropped.sum());
+        self.count_panics(panics);
         let panics = self.cx.while_doing(Doing::Pass, || self.pollers.drop_all());
         self.count_panics(panics);
         let stop = self.shared.settings.on_lane_stop.clone();
         self.hook(stop);
-        // Dropping a task may wake another one, which comes to this lane's queue.
-        while let Some(task) = self.cx.queue.pop() {
-            self.shared.exits.task_cancelled();
-            let _ = task.cancel();
-        }
-        self.shared.cancel_queued();
         self.pollers_changed();
+        self.cancel_queued();
         self.settle();
         let Self { shared, entered, cx, .. } = self;
         drop(entered);
