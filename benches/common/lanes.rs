@@ -62,7 +62,7 @@ impl Lanes {
         adopted.map_err(|error| error.to_string())?.join().map(drop).map_err(|error| error.to_string())?;
         runtime.spawn_compute(|| ()).join().map_err(|error| error.to_string())?;
         while seen.lock().map_or(0, |seen| seen.len()) < runtime.plan().lanes.len() {
-            std::thread::yield_now();
+            std::thread::sleep(std::time::Duration::from_micros(100));
         }
         let threads = seen.lock().map(|seen| seen.clone()).unwrap_or_default();
         Ok(Self { runtime, threads })

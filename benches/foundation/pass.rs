@@ -184,7 +184,8 @@ pub fn count(side: &str, pollers: &str, passes: &str) -> Result<(), String> {
 /// Instructions a pass, by valgrind's count: what more passes cost more. `None` without valgrind.
 fn instructions(side: &str, pollers: usize) -> Option<f64> {
     const FEW: u64 = 20_000;
-    const MANY: u64 = 60_000;
+    /// Large beside what start and end take more or less from run to run.
+    const MANY: u64 = 200_000;
     let counted = |passes: u64| {
         let run = Command::new("valgrind")
             .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
