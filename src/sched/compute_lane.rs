@@ -76,14 +76,13 @@ impl Worker {
     fn look_around(&mut self) -> Option<Runnable> {
         let shared = &*self.shared;
         let injected = || shared.injectors()[shared.sleepers.domain(self.lane)].steal_one();
-        let handed_off = || self.siblings.iter().find_map(|&sibling| shared.lane(sibling).stealer.steal_one());
+        let handed_off = || self.beside.iter().find_map(|sibling| sibling.stealer.steal_one());
         if self.tick % 2 == 0 { injected().or_else(handed_off) } else { handed_off().or_else(injected) }
     }
 
     /// What the sibling, or this lane itself when it last ran a pass, left in a slot.
     fn hand_off(&self) -> Option<Runnable> {
-        let slot = |lane: usize| self.shared.lane(lane).slot.take();
-        self.siblings.iter().find_map(|&sibling| slot(sibling)).or_else(|| slot(self.lane))
+        self.beside.iter().find_map(|sibling| sibling.slot.take()).or_else(|| self.me.slot.take())
     }
 
     /// Looks everywhere, nearest first.
@@ -138,10 +137,8 @@ impl Worker {
 
     /// Whether the sibling handed something off, or something waits in the injector of this cache domain.
     fn near_work(&self) -> bool {
-        self.siblings.iter().any(|&sibling| {
-            let sibling = self.shared.lane(sibling);
-            !sibling.slot.is_empty() || !sibling.stealer.is_empty()
-        }) || !self.shared.injectors()[self.shared.sleepers.domain(self.lane)].is_empty()
+        self.beside.iter().any(|sibling| !sibling.slot.is_empty() || !sibling.stealer.is_empty())
+            || !self.shared.injectors()[self.shared.sleepers.domain(self.lane)].is_empty()
     }
 
     /// Runs one task and books its time. Returns how long it took, in ticks.

@@ -77,7 +77,7 @@ impl Worker {
         self.cx.doing.set(Doing::Pass);
         let rate = self.clock.rate();
         let swept = {
-            let mut cx = PollCx::new(&*self.cx, &self.shared.lane(self.lane).info);
+            let mut cx = PollCx::new(&*self.cx, &self.me.info);
             let deadlines = &mut self.deadlines;
             self.pollers.sweep(&mut cx, now, sweep, |delay| rate.ticks_from(delay), |at, id| deadlines.add(at, id))
         };
@@ -127,7 +127,7 @@ impl Worker {
     /// Waits in user mode. The doorbell, or a message in the inbox, ends it.
     pub(super) fn doze(&mut self, ticks: u64) {
         self.flush_before_wait();
-        let doorbell = &self.shared.lane(self.lane).doorbell;
+        let doorbell = &self.me.doorbell;
         let dozed = self.waiter.doze(&self.clock, self.stamp, ticks, || doorbell.epoch() != self.seen);
         let took = dozed.until.since(self.stamp);
         self.ledger.add(Time::Doze, took);

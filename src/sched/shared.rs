@@ -57,7 +57,8 @@ pub(crate) struct Lane {
 /// What the lanes share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    lanes: Box<[Lane]>,
+    /// Each in an allocation of its own: a lane keeps hold of its own and its siblings', and finds them without a table.
+    lanes: Box<[Arc<Lane>]>,
     pub sleepers: Sleepers,
     injectors: Box<[CachePadded<Injector>]>,
     registry: Registry,
@@ -99,7 +100,7 @@ impl Shared {
             injectors: (0..sleepers.domains()).map(|_| CachePadded::new(Injector::new())).collect(),
             registry: Registry::new(infos.len()),
             exits: Exits::new(infos.len()),
-            lanes: infos.into_iter().zip(stealers).map(lane).collect(),
+            lanes: infos.into_iter().zip(stealers).map(lane).map(Arc::new).collect(),
             sleepers,
             phase: PhaseCell::new(),
             help_wanted: CachePadded::new(AtomicBool::new(false)),
@@ -112,7 +113,7 @@ impl Shared {
         }
     }
 
-    pub(crate) fn lanes(&self) -> &[Lane] {
+    pub(crate) fn lanes(&self) -> &[Arc<Lane>] {
         &self.lanes
     }
 
