@@ -1,4 +1,5 @@
-//! A work-stealing executor that puts busy pollers and compute on SMT siblings, and waits with manners.
+#![doc = include_str!("../README.md")]
+#![cfg_attr(twolane_loom, allow(dead_code))] // the models use a part of what is built for them
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("twolane runs on Linux: it reads /sys, pins with sched_setaffinity and parks on futexes and epoll");
@@ -14,6 +15,8 @@ pub(crate) mod sched;
 
 #[cfg(not(twolane_loom))]
 mod builder;
+#[cfg(not(twolane_loom))]
+pub mod doctor;
 #[cfg(not(twolane_loom))]
 mod error;
 #[cfg(not(twolane_loom))]
@@ -41,7 +44,7 @@ pub use {
     poll::{
         Peek, PeekError, PollCx, PollFn, Poller, PollerError, PollerHandle, PollerStats, Progress, WakeBy, poll_fn,
     },
-    runtime::{Handle, Runtime, Where},
+    runtime::{Handle, LaneRunner, Runtime, Where},
     sched::join::{BlockingJoinError, WouldDeadlock},
     sched::shutdown::{ShutdownReport, StuckLane},
     wait::{Etiquette, Park, Relief},
@@ -51,5 +54,6 @@ pub use {
 #[doc(hidden)]
 #[allow(missing_docs)]
 pub mod model {
+    pub use crate::sched::model as sched;
     pub use crate::task::model as task;
 }

@@ -1,21 +1,26 @@
 //! Broken trees never panic: what can be told is told, with a sentence about what was odd, and the rest is an error.
 #![cfg(feature = "sim")]
 
+mod topology_scratch;
+mod topology_text;
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
+use topology_scratch::scratch;
+use topology_text::{shared, those};
 use twolane::sim::host::{GroupVersion, HostTree, WrittenHost};
 use twolane::topology::{CoreKind, Smt, Topology, TopologyError};
-
-mod topology_text;
-use topology_text::{shared, those};
 
 const CPU: &str = "sys/devices/system/cpu";
 
 /// A machine of two cores with two cpus each, after `damage`.
 fn broken(damage: impl Fn(&WrittenHost)) -> Result<Topology, TopologyError> {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let host = HostTree::adjacent(2, 2)
         .groups(GroupVersion::V2, "/box")
         .cpuset("/box", "0-2")
@@ -32,7 +37,7 @@ fn noted(topology: &Topology, part: &str) {
 
 #[test]
 fn no_tree_at_all_is_an_error() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     for root in [dir.path(), Path::new("/nonexistent/root")] {
         let error = Topology::read_from(root).unwrap_err();
         let TopologyError::Unreadable { path, why } = &error else { panic!("{error:?}") };
@@ -65,7 +70,7 @@ fn lists_of_cpus_that_are_gone_or_nonsense_are_made_up_from_directories() {
 
 #[test]
 fn without_the_list_each_cpu_says_whether_it_is_online() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let host = HostTree::adjacent(2, 2).offline("3").write(dir.path()).unwrap();
     host.remove(&format!("{CPU}/online")).unwrap();
     assert_eq!(those(&host.topology().unwrap(), |cpu| cpu.online), "0-2");
@@ -205,13 +210,16 @@ fn packages_the_kernel_does_not_know_are_package_0() {
 
 #[test]
 fn nonsense_kinds_are_no_kinds() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let host = HostTree::adjacent(2, 2).efficiency_cores(2).write(dir.path()).unwrap();
     host.replace("sys/devices/cpu_core/cpus", b"all").unwrap();
     host.empty("sys/devices/cpu_atom/cpus").unwrap();
     let topology = host.topology().unwrap();
-    assert_eq!(those(&topology, |cpu| cpu.kind == CoreKind::Uniform), "0-5");
+    assert_eq!(those(&topology, |cpu| cpu.kind == CoreKind::Efficiency), "4-5", "frequencies stand in");
     noted(&topology, "cpu_core/cpus makes no sense");
+
+    host.replace(&format!("{CPU}/cpu0/cpufreq/base_frequency"), b"fast").unwrap();
+    assert_eq!(those(&host.topology().unwrap(), |cpu| cpu.kind == CoreKind::Uniform), "0-5", "all or nothing");
 }
 
 #[test]
@@ -231,6 +239,14 @@ fn limits_that_make_no_sense_are_ignored_with_a_note() {
     noted(&topology, "proc/self/cgroup cannot be read");
 
     let topology = broken(|host| host.remove("proc/self/mountinfo").unwrap()).unwrap();
+    assert!(topology.quota.is_some(), "the older list of mounts stands in");
+    noted(&topology, "taken instead: proc/mounts");
+
+    let topology = broken(|host| {
+        host.remove("proc/self/mountinfo").unwrap();
+        host.remove("proc/mounts").unwrap();
+    })
+    .unwrap();
     assert_eq!(topology.quota, None);
     noted(&topology, "limits of control groups are not seen");
 }
@@ -251,7 +267,7 @@ fn a_process_outside_its_namespace_gets_the_mounts_quota_and_no_cpuset() {
 #[test]
 fn a_nonsense_mask_means_all_online_cpus() {
     for content in ["Cpus_allowed_list:\tnone\n", "Cpus_allowed_list:\n", "Name:\tx\n", ""] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = scratch();
         let host = HostTree::adjacent(2, 2).affinity("1").write(dir.path()).unwrap();
         host.replace("proc/self/status", content.as_bytes()).unwrap();
         let topology = host.topology();
@@ -267,7 +283,7 @@ fn any_one_file_may_be_damaged_in_any_way() {
     let v2 =
         HostTree::adjacent(1, 2).capacities(1024, 446).old_names().groups(GroupVersion::V2, "/a").cpuset("/a", "0");
     for tree in [v1, v2] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = scratch();
         let host = tree.write(dir.path()).unwrap();
         let count = host.topology().unwrap().cpus.len();
         for path in files(host.root()) {
@@ -294,14 +310,20 @@ fn any_one_file_may_be_damaged_in_any_way() {
 
 #[test]
 fn a_pipe_in_the_tree_does_not_hang_the_reader() {
-    let topology = broken(|host| {
-        let path = format!("{CPU}/online");
-        host.remove(&path).unwrap();
-        assert!(Command::new("mkfifo").arg(host.root().join(&path)).status().unwrap().success());
-    })
-    .unwrap();
+    let dir = scratch();
+    let host = HostTree::adjacent(2, 2).write(dir.path()).unwrap();
+    let path = format!("{CPU}/online");
+    host.remove(&path).unwrap();
+    assert!(Command::new("mkfifo").arg(dir.path().join(&path)).status().unwrap().success());
+
+    let (told, answer) = mpsc::channel();
+    thread::spawn(move || told.send(host.topology().unwrap()));
+    let topology = answer.recv_timeout(HANG).expect("the reader waits for a writer of the pipe");
     assert_eq!(those(&topology, |cpu| cpu.online), "0-3");
 }
+
+/// Longer than any machine takes to read thirty files.
+const HANG: Duration = Duration::from_secs(20);
 
 type Damage = fn(&WrittenHost, &str);
 

@@ -1,17 +1,19 @@
 //! Every shape of machine is read as it was described.
 #![cfg(feature = "sim")]
 
+mod topology_scratch;
 mod topology_shapes;
 mod topology_text;
 
 use std::time::{Duration, Instant};
 
+use topology_scratch::scratch;
 use topology_text::{shared, those};
 use twolane::sim::host::{GroupVersion, HostTree};
 use twolane::topology::{CoreKind, Smt, Topology, TopologyError};
 
 fn read(tree: &HostTree) -> Topology {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     tree.write(dir.path()).unwrap().topology().unwrap()
 }
 
@@ -118,7 +120,7 @@ fn the_cpuset_alone_restricts_too() {
 
 #[test]
 fn nothing_left_is_an_error_that_names_all_reasons() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let tree = HostTree::adjacent(4, 2).groups(GroupVersion::V2, "/box").cpuset("/box", "2-3").affinity("0-1");
     let error = tree.write(dir.path()).unwrap().topology().unwrap_err();
     assert!(matches!(error, TopologyError::NoCpu { .. }), "{error:?}");
@@ -133,7 +135,7 @@ fn the_smallest_quota_on_the_way_up_counts() {
     for (name, cpus, file) in
         [("quota v1", 2.5, "sys/fs/cgroup/cpu/a/cpu.cfs_quota_us"), ("quota v2", 1.5, "sys/fs/cgroup/a/b/cpu.max")]
     {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = scratch();
         let quota = named(name).write(dir.path()).unwrap().topology().unwrap().quota.unwrap();
         assert!((quota.cpus - cpus).abs() < 1e-9, "{name}: {}", quota.cpus);
         assert_eq!(quota.source, dir.path().join(file), "{name}");
@@ -164,7 +166,7 @@ fn many_cpus_are_read_completely_and_soon() {
     assert_eq!((topology.cpus.len(), topology.siblings(7).len()), (300, 2));
     assert_eq!(topology.cpu(299).unwrap().core, 149);
 
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let host = named("2000 cpus").write(dir.path()).unwrap();
     let start = Instant::now();
     let topology = host.topology().unwrap();

@@ -1,6 +1,6 @@
 //! The turn of a lane without pollers: one task, or the search for one.
 //!
-//! Order of looking: the sibling's hand-off and the lane's own deque in turn, the injector every [`FAIRNESS_TICKS`] tasks; when these are
+//! Order of looking: the sibling's hand-off and the lane's own deque in turn, the injector and the sibling's deque every [`FAIRNESS_TICKS`] tasks; when these are
 //! empty, as a searcher: the sibling's deque, the injector of the own cache domain, other lanes by distance, other injectors. Then the lane
 //! lingers, if hand-offs come fast, and sleeps.
 
@@ -13,7 +13,8 @@ use crate::task::{Ran, Runnable};
 use crate::wait::clock::Spin;
 use crate::wait::ledger::Kind as Time;
 
-/// Tasks between two looks at the injector while the own deque has work: what comes from outside waits for at most so many tasks.
+/// Tasks between two looks at the injector and the siblings' deques while the own deque has work: what waits there waits for at most so many
+/// tasks. Odd, so that the looks take turns.
 const FAIRNESS_TICKS: u32 = 61;
 /// Looks at the near queues between two looks at the clock, and at the far queues, while lingering.
 const LINGER_LOOKS: u32 = 16;
@@ -45,8 +46,12 @@ impl Worker {
 
     /// *EndSearch* with work in hand: the next is woken before the work begins, if there is more.
     fn found(&mut self, searching: Option<Searching>, task: Runnable) {
-        self.searching = searching;
-        self.leave_search();
+        if searching.is_some() {
+            self.searching = searching;
+            self.leave_search();
+        } else {
+            self.share_the_rest();
+        }
         self.run_task(task, Time::Task);
     }
 
@@ -54,8 +59,7 @@ impl Worker {
     pub(super) fn next_task(&mut self) -> Option<Runnable> {
         self.tick = self.tick.wrapping_add(1);
         if self.tick % FAIRNESS_TICKS == 0 {
-            let injector = &self.shared.injectors()[self.shared.sleepers.domain(self.lane)];
-            if let Some(task) = injector.steal_into(&self.cx.queue) {
+            if let Some(task) = self.look_around() {
                 return Some(task);
             }
         }
@@ -67,10 +71,18 @@ impl Worker {
         }
     }
 
+    /// What waits elsewhere nearby while the own deque has work: injector and siblings' deques, in turn. One task and no batch: it is run at once,
+    /// so nothing is on its way past those who look.
+    fn look_around(&mut self) -> Option<Runnable> {
+        let shared = &*self.shared;
+        let injected = || shared.injectors()[shared.sleepers.domain(self.lane)].steal_one();
+        let handed_off = || self.beside.iter().find_map(|sibling| sibling.stealer.steal_one());
+        if self.tick % 2 == 0 { injected().or_else(handed_off) } else { handed_off().or_else(injected) }
+    }
+
     /// What the sibling, or this lane itself when it last ran a pass, left in a slot.
     fn hand_off(&self) -> Option<Runnable> {
-        let slot = |lane: usize| self.shared.lane(lane).slot.take();
-        self.siblings.iter().find_map(|&sibling| slot(sibling)).or_else(|| slot(self.lane))
+        self.beside.iter().find_map(|sibling| sibling.slot.take()).or_else(|| self.me.slot.take())
     }
 
     /// Looks everywhere, nearest first.
@@ -125,10 +137,8 @@ impl Worker {
 
     /// Whether the sibling handed something off, or something waits in the injector of this cache domain.
     fn near_work(&self) -> bool {
-        self.siblings.iter().any(|&sibling| {
-            let sibling = self.shared.lane(sibling);
-            !sibling.slot.is_empty() || !sibling.stealer.is_empty()
-        }) || !self.shared.injectors()[self.shared.sleepers.domain(self.lane)].is_empty()
+        self.beside.iter().any(|sibling| !sibling.slot.is_empty() || !sibling.stealer.is_empty())
+            || !self.shared.injectors()[self.shared.sleepers.domain(self.lane)].is_empty()
     }
 
     /// Runs one task and books its time. Returns how long it took, in ticks.

@@ -33,7 +33,7 @@ pub(crate) enum ParkIn {
 pub(crate) enum Wake {
     /// The lane is awake, or somebody else is waking it.
     NotNeeded,
-    /// The caller woke it by [`Doorbell::wake_futex`] already; nothing is left to do but to count it.
+    /// It blocked on the futex and has been woken; nothing is left to do but to count it.
     Futex,
     /// The caller must now write the lane's eventfd.
     Eventfd,
@@ -79,9 +79,14 @@ impl Doorbell {
         if self.parked.load(Relaxed) == AWAKE {
             return Wake::NotNeeded;
         }
-        // Relaxed: the winner of the swap makes the system call, and the kernel orders that against the block.
-        match self.parked.swap(AWAKE, Relaxed) {
+        // Acquire: partner is the Release store in `announce`; whoever finds `IN_EPOLL` finds the eventfd as well. The winner of the swap
+        // makes the system call, and the kernel orders that against the block.
+        match self.parked.swap(AWAKE, Acquire) {
             IN_FUTEX => {
+                // *RingAgain*. We may be late: the announcement that we took may be a second one, by a lane that has seen our ring and is not
+                // blocked yet. Then it would block all the same, and whoever rings next would leave it to us. With the epoch moved once more, the
+                // kernel refuses that block. Relaxed: publishes nothing new, and an update keeps RingEpoch's release sequence.
+                self.epoch.fetch_add(1, Relaxed);
                 self.epoch.wake_one();
                 Wake::Futex
             }
@@ -97,8 +102,9 @@ impl Doorbell {
             ParkIn::Futex => IN_FUTEX,
             ParkIn::Epoll => IN_EPOLL,
         };
-        // Relaxed: ordered by the fence that follows.
-        self.parked.store(value, Relaxed);
+        // Release: publishes the eventfd, which the lane made when it first needed one. Partner: the swap in `take_wake`. Against the epoch it
+        // is ordered by the fence that follows. A swap, since a store beside the ringers' swaps has no place among them as loom sees it.
+        let _ = self.parked.swap(value, Release);
         fence(SeqCst); // SleepFence: pairs with PostFence in `ring`.
     }
 
@@ -108,9 +114,10 @@ impl Doorbell {
     }
 
     /// Takes the announcement back, after a block or instead of one. A ringer that already took the wake on itself makes its system
-    /// call anyway; it wakes nobody, or ends the next block early.
+    /// call anyway; it wakes nobody, or ends the next block early. One that is about to take it may take the next announcement instead, and
+    /// ends that block.
     pub(crate) fn retract(&self) {
-        // Relaxed: a ringer that still reads the old value makes a system call in vain, nothing more.
-        self.parked.store(AWAKE, Relaxed);
+        // Relaxed: a ringer that still reads the old value makes a system call in vain, nothing more. A swap: see `announce`.
+        let _ = self.parked.swap(AWAKE, Relaxed);
     }
 }

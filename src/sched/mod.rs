@@ -2,6 +2,10 @@
 
 // The protocols, which loom explores.
 pub(crate) mod doorbell;
+#[cfg(twolane_loom)]
+#[allow(missing_docs)] // the names of what is wrapped
+pub mod model;
+pub(crate) mod phase;
 pub(crate) mod sleepers;
 #[allow(unsafe_code)] // tasks as raw pointers in an atomic
 pub(crate) mod slot;
@@ -32,8 +36,6 @@ mod lend;
 mod linger;
 #[cfg(not(twolane_loom))]
 mod park;
-#[cfg(not(twolane_loom))]
-pub(crate) mod phase;
 #[cfg(not(twolane_loom))]
 mod poll_lane;
 #[cfg(not(twolane_loom))]

@@ -30,9 +30,8 @@ enum Offer {
 impl Worker {
     /// Blocks until rung, needed, woken by a descriptor, or `until`. Returns at once if any of these came first.
     pub(super) fn park(&mut self, until: Option<Ticks>) {
-        let place = if self.pollers.fds().is_some() { ParkIn::Epoll } else { ParkIn::Futex };
         let timeout = until.map(|until| self.clock.duration(until.since(self.stamp)));
-        if place == ParkIn::Epoll && timeout.is_some_and(|timeout| timeout < GRAIN) {
+        if self.pollers.fds().is_some() && timeout.is_some_and(|timeout| timeout < GRAIN) {
             // epoll counts milliseconds; what is left of the last one is waited for awake.
             return self.doze(self.max_added.max(1));
         }
@@ -41,6 +40,8 @@ impl Worker {
             self.parked = Some(ParkedFor { slept: 0, rung: false });
             return;
         }
+        // Asked only now: arming may have removed pollers that panicked.
+        let place = if self.pollers.fds().is_some() { ParkIn::Epoll } else { ParkIn::Futex };
         let offer = self.offer();
         self.own().doorbell.announce(place);
         self.tell_siblings(true);
@@ -54,15 +55,12 @@ impl Worker {
 
         self.tell_siblings(false);
         self.own().doorbell.retract();
-        let called = self.retract(offer);
+        self.called = self.retract(offer);
         self.disarm();
         self.sweep = Sweep::Full;
         if !self.pollers.is_empty() {
-            let rung = called || self.own().doorbell.epoch() != self.seen;
+            let rung = self.called || self.own().doorbell.epoch() != self.seen;
             self.parked = Some(ParkedFor { slept, rung });
-        }
-        if called {
-            self.lend_parked();
         }
     }
 
@@ -119,12 +117,13 @@ impl Worker {
         }
         self.book(Time::Empty);
         let began = self.stamp;
-        let lane = self.shared.lane(self.lane);
+        let lane = &self.me;
         let cpu = self.cpu_ticks();
         self.ledger.park_begins(began, cpu, &lane.times);
-        match (place, self.pollers.fds()) {
-            (ParkIn::Epoll, Some(fds)) => fds.wait(timeout),
-            _ => lane.doorbell.block(self.seen, timeout),
+        match place {
+            // The set is there: `place` was chosen by it, and a pass that ended a poller does not get here.
+            ParkIn::Epoll => self.pollers.fds().into_iter().for_each(|fds| fds.wait(timeout)),
+            ParkIn::Futex => lane.doorbell.block(self.seen, timeout),
         }
         self.stamp = self.clock.now();
         let cpu = self.cpu_ticks();
@@ -143,14 +142,6 @@ impl Worker {
             }
             Offer::Lender => sleepers.unlend(self.lane) || self.shared.work_waits(),
             Offer::None => false,
-        }
-    }
-
-    /// Every poller agreed to wait for whatever task comes: runs one. If more wait, the next park finds them.
-    fn lend_parked(&mut self) {
-        if let Some(task) = self.any_task() {
-            self.share_the_rest();
-            self.lend(task);
         }
     }
 

@@ -1,6 +1,6 @@
 //! How far the runtime is in its life. One-way: each phase is entered once, by the thread that shuts down.
 
-use std::sync::atomic::{AtomicU8, Ordering::*, fence};
+use crate::sync::atomic::{AtomicU8, Ordering::*, fence};
 
 /// The phases, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -27,7 +27,9 @@ impl Worker {
         if self.pollers.is_empty() {
             return;
         }
-        if swept.events == 0 && self.stamp >= self.lend_from && self.shared.help_wanted() {
+        if std::mem::take(&mut self.called) {
+            self.answer_call(&swept);
+        } else if swept.events == 0 && self.stamp >= self.lend_from && self.shared.help_wanted() {
             self.lend_awake();
         }
         self.wait_after(&swept);
@@ -37,7 +39,8 @@ impl Worker {
     pub(super) fn shared_turn(&mut self) {
         let swept = self.pass_on_time();
         let mut task = self.next_task();
-        if task.is_none() && (self.searching.is_some() || self.tick % SHARED_STEAL_TURNS == 0) {
+        let injected = || !self.shared.injectors()[self.shared.sleepers.domain(self.lane)].is_empty();
+        if task.is_none() && (self.searching.is_some() || self.tick % SHARED_STEAL_TURNS == 0 || injected()) {
             task = self.steal();
             if task.is_some() && self.searching.is_none() {
                 self.share_the_rest();
@@ -74,7 +77,7 @@ impl Worker {
         self.cx.doing.set(Doing::Pass);
         let rate = self.clock.rate();
         let swept = {
-            let mut cx = PollCx::new(&*self.cx, &self.shared.lane(self.lane).info);
+            let mut cx = PollCx::new(&*self.cx, &self.me.info);
             let deadlines = &mut self.deadlines;
             self.pollers.sweep(&mut cx, now, sweep, |delay| rate.ticks_from(delay), |at, id| deadlines.add(at, id))
         };
@@ -124,7 +127,7 @@ impl Worker {
     /// Waits in user mode. The doorbell, or a message in the inbox, ends it.
     pub(super) fn doze(&mut self, ticks: u64) {
         self.flush_before_wait();
-        let doorbell = &self.shared.lane(self.lane).doorbell;
+        let doorbell = &self.me.doorbell;
         let dozed = self.waiter.doze(&self.clock, self.stamp, ticks, || doorbell.epoch() != self.seen);
         let took = dozed.until.since(self.stamp);
         self.ledger.add(Time::Doze, took);
@@ -175,11 +178,23 @@ impl Worker {
         }
     }
 
+    /// Every poller agreed to wait for whatever task comes while nothing comes for them: runs one if that is so, else passes the call on.
+    #[cold]
+    fn answer_call(&mut self, swept: &Swept) {
+        if swept.events > 0 {
+            return self.shared.notify(Some(self.lane));
+        }
+        if let Some(task) = self.any_task() {
+            self.share_the_rest();
+            self.lend(task);
+        }
+    }
+
     /// A task waits and every compute lane is at work: runs it if its kind is known to be short.
     #[cold]
     fn lend_awake(&mut self) {
         let Some(task) = self.any_task() else { return };
-        if self.permits(&task, false) {
+        if self.permits(&task) {
             self.share_the_rest();
             self.lend(task);
         } else {
@@ -203,12 +218,11 @@ impl Worker {
         }
     }
 
-    /// Whether this lane may run `task` now.
-    fn permits(&self, task: &Runnable, all_opted_in: bool) -> bool {
+    /// Whether this lane may run `task` now, with its pollers awake.
+    fn permits(&self, task: &Runnable) -> bool {
         let tables = self.shared.lanes().iter().map(|lane| &lane.kinds);
         let since_pass = self.stamp.since(self.cx.pass_start.get());
         lend::permitted(Offer {
-            all_opted_in,
             kind_p99: kinds::p99(task.kind(), tables),
             bound_left: self.max_added.saturating_sub(since_pass),
         })

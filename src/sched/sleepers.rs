@@ -129,8 +129,9 @@ impl Sleepers {
     pub(crate) fn found(&self, lane: usize, searching: Searching) -> Left {
         let Searching(()) = searching;
         let (word, _) = self.of(lane);
-        // Relaxed: ordered by the fence that follows.
-        let before = word.state.fetch_sub(SEARCHING_ONE, Relaxed);
+        // Release: publishes what this lane moved into its own deque while it was counted on. Partner: whoever leaves last, by the fence in
+        // `sleep` or below, since the updates of this word are one release sequence.
+        let before = word.state.fetch_sub(SEARCHING_ONE, Release);
         debug_assert!(before >> LANES_PER_WORD > 0, "a searcher left that was never counted");
         if before >> LANES_PER_WORD > 1 {
             return Left::OthersSearch;
@@ -185,8 +186,9 @@ impl Sleepers {
     /// *RetractLender*. True if somebody took the offer: there is work to look for.
     pub(crate) fn unlend(&self, lane: usize) -> bool {
         let (word, bit) = self.of(lane);
-        // Relaxed: whoever took the bit rang the doorbell, and that orders the push before our look.
-        word.lenders.fetch_and(!bit, Relaxed) & bit == 0
+        // Acquire: if somebody took the bit, we see what was pushed before, even if something else woke us before its ring. Partner: PostFence
+        // in `notify`, before the compare-and-swap whose value we read.
+        word.lenders.fetch_and(!bit, Acquire) & bit == 0
     }
 
     /// Says whether the sibling of `lane` is parked, so that waking `lane` gives it a core of its own.

@@ -29,6 +29,8 @@ use crate::wait::waiter::Waiter;
 pub(crate) struct Worker {
     pub(super) shared: Arc<Shared>,
     pub(super) lane: usize,
+    /// What others see of this lane.
+    pub(super) me: Arc<Lane>,
     /// The part of it that code below the loop can reach.
     pub(super) cx: Rc<LaneCx>,
     entered: Entered,
@@ -42,6 +44,8 @@ pub(crate) struct Worker {
     pub(super) victims: Box<[usize]>,
     /// The other lanes of the pair: relief is for them.
     pub(super) siblings: Box<[usize]>,
+    /// What others see of those: looked at after every pass, and all the time while there is no task.
+    pub(super) beside: Box<[Arc<Lane>]>,
     pub(super) clock: Clock,
     /// The last look at the clock: where the stretch of time that is not booked yet began.
     pub(super) stamp: Ticks,
@@ -61,6 +65,8 @@ pub(crate) struct Worker {
     pub(super) rung_in_doze: bool,
     /// How long the last park lasted, until the pass after it tells what it was good for.
     pub(super) parked: Option<ParkedFor>,
+    /// As a parked lender it was called for a task, or saw one: the pass after the park decides.
+    pub(super) called: bool,
     /// No lending before then: the last task on offer was not short.
     pub(super) lend_from: Ticks,
     /// `max_added` in ticks.
@@ -93,12 +99,15 @@ impl Worker {
         let entered = current::enter(Rc::clone(&cx));
         let plans: Vec<LanePlan> = shared.lanes().iter().map(|lane| lane.info.plan.clone()).collect();
         let victims: Box<[usize]> = steal::victims(lane, &plans).into();
-        let siblings = victims.iter().copied().filter(|&other| plans[other].pair == plans[lane].pair).collect();
+        let siblings: Box<[usize]> =
+            victims.iter().copied().filter(|&other| plans[other].pair == plans[lane].pair).collect();
+        let beside = siblings.iter().map(|&sibling| Arc::clone(&shared.lanes()[sibling])).collect();
         let settings = &shared.settings;
         let ticks = |duration| clock.rate().ticks_from(duration);
         let pause = pause::calibrate(&clock);
         Self {
             lane,
+            me: Arc::clone(&shared.lanes()[lane]),
             entered,
             pollers: PollerSet::new(ticks(settings.peek_refresh)),
             deadlines: Deadlines::new(),
@@ -108,6 +117,7 @@ impl Worker {
             linger: Linger::new(clock.ticks_from_ns(WAKE_COST_NS), ticks(settings.linger_max)),
             victims,
             siblings,
+            beside,
             clock,
             stamp: clock.now(),
             seen: shared.lane(lane).doorbell.epoch(),
@@ -118,6 +128,7 @@ impl Worker {
             inbox_left: true, // whatever came before the first look at the epoch
             rung_in_doze: false,
             parked: None,
+            called: false,
             lend_from: Ticks::default(),
             max_added: ticks(settings.wait.max_added),
             cx,
@@ -155,7 +166,7 @@ impl Worker {
 
     #[inline]
     pub(super) fn own(&self) -> &Lane {
-        self.shared.lane(self.lane)
+        &self.me
     }
 
     /// Looks at what rang, if something did. `false`: the runtime ends.
@@ -178,8 +189,8 @@ impl Worker {
             self.leave_search();
         }
         for _ in 0..DRAIN_MAX {
-            let Some(adoption) = self.shared.lane(self.lane).inbox.pop() else { break };
-            let lane = self.shared.lane(self.lane);
+            let Some(adoption) = self.me.inbox.pop() else { break };
+            let lane = &self.me;
             let panicked = self.cx.while_doing(Doing::Pass, || match adoption.build(&lane.info) {
                 Ok(poller) => self.pollers.adopt(poller, &lane.bell),
                 Err(unbuilt) => unbuilt == Unbuilt::Panicked,
@@ -203,6 +214,10 @@ impl Worker {
             self.leave_search();
             self.rest();
         }
+        // What was handed off while pollers came and went: there may be no pass after this one that would tell.
+        if self.cx.wake_after_pass.take() {
+            self.shared.notify(Some(self.lane));
+        }
     }
 
     /// *EndSearch*: gives up being counted as searching, and looks once more if that left nobody.
@@ -220,9 +235,9 @@ impl Worker {
         // Relaxed: a hint; the sibling may have begun or ended a moment ago.
         let busy = || {
             use std::sync::atomic::Ordering::Relaxed;
-            self.siblings.iter().any(|&sibling| self.shared.lane(sibling).has_tasks.load(Relaxed))
+            self.beside.iter().any(|sibling| sibling.has_tasks.load(Relaxed))
         };
-        self.shared.settings.wait.relief.wanted(may_share, may_share && busy())
+        self.shared.settings.wait.relief.wanted(may_share, busy)
     }
 
     /// Looks at the clock and books the stretch since the last look. Returns its length.
@@ -242,7 +257,7 @@ impl Worker {
     #[cold]
     fn settle(&mut self) {
         let cpu = self.cpu_ticks();
-        self.ledger.settle(self.stamp, cpu, &self.shared.lane(self.lane).times);
+        self.ledger.settle(self.stamp, cpu, &self.me.times);
     }
 
     pub(super) fn count_panics(&self, panics: u32) {
@@ -253,9 +268,19 @@ impl Worker {
 
     fn hook(&mut self, hook: Option<super::settings::LaneHook>) {
         let Some(hook) = hook else { return };
-        let info = &self.shared.lane(self.lane).info;
+        let info = &self.me.info;
         let called = self.cx.while_doing(Doing::Hook, || contain(|| hook(info)));
         self.count_panics(u32::from(called == Contained::Panicked));
+    }
+
+    /// Cancels until nothing is queued: dropping a task may wake another one, which comes to this lane's own deque, and after this
+    /// nobody looks there.
+    fn cancel_queued(&self) {
+        loop {
+            self.shared.cancel_queued();
+            let Some(task) = self.cx.queue.pop() else { break };
+            self.shared.cancel(task);
+        }
     }
 
     /// Drops what is left, on this thread, and says so.
@@ -271,12 +296,8 @@ impl Worker {
         self.count_panics(panics);
         let stop = self.shared.settings.on_lane_stop.clone();
         self.hook(stop);
-        // Dropping a task may wake another one, which comes to this lane's queue.
-        while let Some(task) = self.cx.queue.pop() {
-            self.shared.cancel(task);
-        }
-        self.shared.cancel_queued();
         self.pollers_changed();
+        self.cancel_queued();
         self.settle();
         let Self { shared, entered, cx, .. } = self;
         drop(entered);

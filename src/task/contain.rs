@@ -24,9 +24,12 @@ pub(crate) enum Contained {
 /// Runs user code whose panic nobody waits for (a drop, a wake): the panic hook has reported it, the payload is dropped.
 pub(crate) fn contain(code: impl FnOnce()) -> Contained {
     let Err(payload) = catch(code) else { return Contained::Quiet };
-    // A payload may panic as it is dropped. What that one throws is leaked: there has to be an end.
+    // A payload may panic as it is dropped, and so may what that throws. There has to be an end: of the second generation, texts are
+    // dropped and everything else is leaked.
     if let Err(second) = catch(|| drop(payload)) {
-        std::mem::forget(second);
+        if second.message().is_none() {
+            std::mem::forget(second);
+        }
     }
     Contained::Panicked
 }

@@ -103,7 +103,7 @@ impl Payload {
     }
 
     /// The text that `panic!` was called with.
-    fn message(&self) -> Option<&str> {
+    pub(super) fn message(&self) -> Option<&str> {
         panic_message(&*self.0)
     }
 }

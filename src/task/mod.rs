@@ -5,16 +5,17 @@
 //! # Parts
 //!
 //! ```text
-//!   JoinHandle ──┐                  ┌───────────── one allocation ─────────────┐
-//!   Runnable  ───┼─ one reference ─►│ Header         │ Listing (futures) │ Stage      │
-//!   Claimed   ───┤      each        │ state kind join│ links  scheduler  │ body|output│
-//!   Waker     ───┘                  └──────────────────────────────────────────┘
+//!   JoinHandle ──┐                  ┌────────────── one allocation ──────────────┐
+//!   Runnable  ───┼─ one reference ─►│ Header            Listing          Stage   │
+//!   Claimed   ───┤      each        │ state kind joiner links scheduler  body or │
+//!   Waker     ───┘                  │                   (futures only)   output  │
+//!                                   └────────────────────────────────────────────┘
 //! ```
 //!
 //! - [`state`]: the state word, its numbered transitions and what each obliges to. Read it first.
 //! - [`header`]: what is the same for all types; [`raw`]: the allocation and the verbs that know the type; [`body`]: closure or future.
 //! - [`runnable`], [`handle`], [`waker`]: the three ways to hold a task. [`registry`]: the futures that have not ended.
-//! - [`contain`], [`error`]: where panics end, and what becomes of them.
+//! - [`mod@contain`], [`error`]: where panics end, and what becomes of them.
 //!
 //! # Who may touch what
 //!

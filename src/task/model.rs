@@ -8,7 +8,7 @@ use crate::sync::{Arc, Mutex};
 
 /// A task in a queue.
 #[derive(Debug)]
-pub struct Runnable(super::Runnable);
+pub struct Runnable(pub(crate) super::Runnable);
 
 /// The right to run a task inline.
 #[derive(Debug)]

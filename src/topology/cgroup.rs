@@ -47,6 +47,23 @@ pub(super) fn trails(cgroup: &str, mountinfo: &str, controller: &str) -> Vec<Tra
         .collect()
 }
 
+/// What `/proc/self/cgroup` would say by the text of `/proc/self/cpuset`, which names the group of that one controller.
+pub(super) fn cgroup_from_cpuset(path: &str) -> String {
+    let path = path.trim_end_matches('\n');
+    format!("1:cpuset:{path}\n0::{path}\n")
+}
+
+/// What `/proc/self/mountinfo` would say by the text of `/proc/mounts`, which does not know of partial mounts.
+pub(super) fn mountinfo_from_mounts(mounts: &str) -> String {
+    let line = |line: &str| {
+        // `SOURCE POINT TYPE OPTIONS DUMP PASS`
+        let mut words = line.split(' ');
+        let (source, point, kind, options) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        Some(format!("0 0 0:0 / {point} rw - {kind} {source} {options}\n"))
+    };
+    mounts.lines().filter_map(line).collect()
+}
+
 /// Cpus worth of time that a `cpu.max` file (version 2) allows; `None` for `max`.
 ///
 /// # Errors
@@ -134,6 +151,8 @@ impl<'a> Mount<'a> {
         let version = match kind.next()? {
             "cgroup" => Version::V1,
             "cgroup2" => Version::V2,
+            // The file system from before control groups, still mounted by some batch systems.
+            "cpuset" => return Some(Self { root, point, version: Version::V1, options: "cpuset" }),
             _ => return None,
         };
         Some(Self { root, point, version, options: kind.nth(1).unwrap_or_default() })
@@ -288,6 +307,26 @@ mod tests {
     fn mount_points_are_unescaped() {
         let odd = "1 0 0:1 / /my\\040groups rw - cgroup2 none rw";
         assert_eq!(dirs("0::/\n", odd, "cpu"), [(Version::V2, vec!["/my groups".into()], true)]);
+    }
+
+    #[test]
+    fn older_files_stand_in() {
+        let cgroup = cgroup_from_cpuset("/job\n");
+        let mountinfo = mountinfo_from_mounts(
+            "none /dev/cpuset cpuset rw 0 0\nnone /cg\\0401 cgroup2 rw 0 0\nproc /proc proc rw 0 0\nnonsense\n",
+        );
+        assert_eq!(
+            dirs(&cgroup, &mountinfo, "cpuset"),
+            [
+                (Version::V1, vec!["/dev/cpuset/job".into(), "/dev/cpuset".into()], true),
+                (Version::V2, vec!["/cg 1/job".into(), "/cg 1".into()], true),
+            ]
+        );
+        assert_eq!(
+            dirs(&cgroup, &mountinfo, "cpu"),
+            [(Version::V2, vec!["/cg 1/job".into(), "/cg 1".into()], true)],
+            "the old file system knows no time"
+        );
     }
 
     #[test]

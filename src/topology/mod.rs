@@ -15,6 +15,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+#[cfg(any(feature = "hwloc", feature = "sim"))]
+pub(crate) use cpulist::CPUS_MAX;
 pub use cpulist::{CpuList, CpuListError};
 #[cfg(feature = "hwloc")]
 pub use hwloc::HwlocSource;

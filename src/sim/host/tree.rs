@@ -47,9 +47,18 @@ pub(super) fn write(root: &Path, facts: &Facts<'_>) -> io::Result<()> {
             topology(&dir, cpu, &shares, facts)?;
             caches(&dir, cpu, &shares)?;
         }
-        if let Hybrid::Capacities { performance, efficiency } = facts.layout.hybrid {
-            let capacity = if cpu.kind == CoreKind::Efficiency { efficiency } else { performance };
-            file(&dir, "cpu_capacity", &capacity.to_string())?;
+        let frugal = cpu.kind == CoreKind::Efficiency;
+        match facts.layout.hybrid {
+            Hybrid::No => {}
+            Hybrid::Capacities { performance, efficiency } => {
+                file(&dir, "cpu_capacity", &if frugal { efficiency } else { performance }.to_string())?;
+            }
+            // The kernel tells more than one thing of such parts, and hwloc knows them by their frequencies.
+            Hybrid::CounterDevices => {
+                let (base_khz, max_khz) = if frugal { EFFICIENCY_KHZ } else { PERFORMANCE_KHZ };
+                file(&dir, "cpufreq/base_frequency", base_khz)?;
+                file(&dir, "cpufreq/cpuinfo_max_freq", max_khz)?;
+            }
         }
     }
     smt(&cpu_dir, facts)?;
@@ -57,6 +66,10 @@ pub(super) fn write(root: &Path, facts: &Facts<'_>) -> io::Result<()> {
     nodes(root, facts, &shares)?;
     proc(root, facts)
 }
+
+/// Base and maximum frequency of the kinds of core of a Core i7-1370P.
+const PERFORMANCE_KHZ: (&str, &str) = ("1900000", "5200000");
+const EFFICIENCY_KHZ: (&str, &str) = ("1400000", "3900000");
 
 /// A file with a newline at the end, in a directory that is made if need be.
 pub(super) fn file(dir: &Path, name: &str, content: &str) -> io::Result<()> {

@@ -21,7 +21,7 @@ fn a_future_is_polled_when_woken_and_dropped_when_ready() {
 #[test]
 fn wakes_are_coalesced() {
     let lane = Lane::new();
-    let (_handle, waiter) = lane.spawn_waiter();
+    let (handle, waiter) = lane.spawn_waiter();
     let _ = lane.run();
     let waker = Waiter::waker(&waiter);
     waker.wake_by_ref();
@@ -32,6 +32,7 @@ fn wakes_are_coalesced() {
     assert_eq!(lane.run(), Some(Ran::Pending));
     assert_eq!(lane.run(), None);
     assert_eq!(lane.trace().take(), ["poll", "schedule", "poll"]);
+    lane.shut_down(handle, waiter);
 }
 
 #[test]
@@ -75,12 +76,15 @@ fn a_waker_may_outlive_everything_and_does_nothing_then() {
 #[test]
 fn wakers_of_one_task_know_each_other() {
     let lane = Lane::new();
-    let (_one, first) = lane.spawn_waiter();
-    let (_two, second) = lane.spawn_waiter();
+    let (one, first) = lane.spawn_waiter();
+    let (two, second) = lane.spawn_waiter();
     let _ = (lane.run(), lane.run());
-    let (first, second) = (Waiter::waker(&first), Waiter::waker(&second));
-    assert!(first.will_wake(&first.clone()));
-    assert!(!first.will_wake(&second));
+    {
+        let (first, second) = (Waiter::waker(&first), Waiter::waker(&second));
+        assert!(first.will_wake(&first.clone()));
+        assert!(!first.will_wake(&second));
+    }
+    lane.shut_down((one, two), (first, second));
 }
 
 #[test]
@@ -129,12 +133,13 @@ fn wakes_work_in_the_last_destructors_of_a_thread() {
         }
     }
     let lane = Lane::new();
-    let (_handle, waiter) = lane.spawn_waiter();
+    let (handle, waiter) = lane.spawn_waiter();
     let _ = lane.run();
     let waker = Waiter::waker(&waiter);
     std::thread::spawn(move || LAST.set(Some(OnDrop(waker)))).join().unwrap();
     assert_eq!(lane.trace().take(), ["poll", "schedule"]);
     assert_eq!(lane.run(), Some(Ran::Pending));
+    lane.shut_down(handle, waiter);
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl Lane {
         Self(Arc::new(Inner { queue: Mutex::default(), registry: Registry::new(2), trace: Trace::default() }))
     }
 
-    /// A future in the queue. The trace gets its polls (by `poll`) and drops.
+    /// A future in the queue.
     fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -56,7 +56,7 @@ impl Lane {
         handle
     }
 
-    /// A future that tells the trace "poll" and "drop", leaves its waker in the result, and is ready with 7 when told so.
+    /// A future that tells the trace "poll" and "drop", leaves its waker with the waiter, and is ready with 7 when told so.
     fn spawn_waiter(&self) -> (JoinHandle<i32>, Arc<Mutex<Waiter>>) {
         let shared = Arc::new(Mutex::new(Waiter::default()));
         let (probe, ours) = (self.trace().probe("drop"), shared.clone());
@@ -84,6 +84,16 @@ impl Lane {
 
     fn trace(&self) -> &Trace {
         &self.0.trace
+    }
+
+    /// Ends futures that wait, some of which own their wakers, as a shutdown does: nothing may be left.
+    #[track_caller]
+    fn shut_down<H, W>(&self, handles: H, waiters: W) {
+        drop((handles, waiters));
+        self.0.registry.close();
+        self.0.registry.cancel_all();
+        while self.run().is_some() {}
+        self.assert_alone();
     }
 
     /// All tasks are freed: none keeps the lane any more.

@@ -48,7 +48,11 @@ impl<'a> Files<'a> {
         let mut text = String::new();
         let read = self.open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text));
         match read {
-            Ok(_) => Some(text),
+            Ok(_) => {
+                // Linux 5.14 ends cpu maps with a NUL after the newline.
+                text.truncate(text.trim_end_matches('\0').len());
+                Some(text)
+            }
             Err(error) => {
                 self.unless_missing(path, &error);
                 None

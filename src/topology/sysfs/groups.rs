@@ -9,7 +9,7 @@ use crate::topology::cpulist::CpuList;
 /// Reads sets of cpus from files that many cpus repeat word for word: each text is understood once.
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
-    understood: HashMap<String, Option<Rc<CpuList>>>,
+    understood: HashMap<String, Rc<CpuList>>,
 }
 
 impl Accounts {
@@ -32,12 +32,12 @@ impl Accounts {
         // A mask and a list may have the same text and mean different sets, so the file's name is part of the key.
         let name = path.rsplit('/').next().unwrap_or(path);
         let key = format!("{name} {text}");
-        if let Some(Some(set)) = self.understood.get(&key) {
+        if let Some(set) = self.understood.get(&key) {
             return Some(Rc::clone(set));
         }
-        let set = files.understood(path, understand(&text)).filter(|set| !set.is_empty()).map(Rc::new);
-        self.understood.insert(key, set.clone());
-        set
+        let set = files.understood(path, understand(&text)).filter(|set| !set.is_empty()).map(Rc::new)?;
+        self.understood.insert(key, Rc::clone(&set));
+        Some(set)
     }
 }
 

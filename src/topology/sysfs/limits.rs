@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::files::Files;
 use crate::topology::Quota;
-use crate::topology::cgroup::{Trail, Version, parse_cfs, parse_cpu_max, trails};
+use crate::topology::cgroup::{
+    Trail, Version, cgroup_from_cpuset, mountinfo_from_mounts, parse_cfs, parse_cpu_max, trails,
+};
 use crate::topology::cpulist::CpuList;
 
 /// The limits found; `None` where there is none.
@@ -24,15 +26,35 @@ pub(super) struct Cpuset {
 /// Reads both.
 pub(super) fn read(files: &mut Files<'_>) -> Limits {
     // A kernel without control groups has no such file, and no limits.
-    let Some(cgroup) = files.text("proc/self/cgroup") else { return Limits::default() };
-    let Some(mountinfo) = files.text("proc/self/mountinfo") else {
-        let place = files.place("proc/self/mountinfo");
+    let Some(cgroup) = membership(files) else { return Limits::default() };
+    let Some(mountinfo) = mounts(files) else {
+        let place = files.place(MOUNTINFO);
         files.note("mountinfo", format!("{} is missing; limits of control groups are not seen.", place.display()));
         return Limits::default();
     };
     let cpuset = trails(&cgroup, &mountinfo, "cpuset").iter().find_map(|trail| cpuset(files, trail));
     let quota = trails(&cgroup, &mountinfo, "cpu").iter().filter_map(|trail| quota(files, trail)).min_by(tighter);
     Limits { cpuset, quota }
+}
+
+const MOUNTINFO: &str = "proc/self/mountinfo";
+
+/// `/proc/self/cgroup`, or what stands in for it in older snapshots of machines.
+fn membership(files: &mut Files<'_>) -> Option<String> {
+    let stand_in = |path: String| cgroup_from_cpuset(&path);
+    files.text("proc/self/cgroup").or_else(|| files.text("proc/self/cpuset").map(stand_in))
+}
+
+/// `/proc/self/mountinfo`, or what stands in for it in snapshots of machines.
+fn mounts(files: &mut Files<'_>) -> Option<String> {
+    files.text(MOUNTINFO).or_else(|| {
+        let mounts = files.text("proc/mounts")?;
+        let place = files.place(MOUNTINFO);
+        let sentence =
+            format!("{} is missing; taken instead: proc/mounts, as if all was mounted whole.", place.display());
+        files.note("mounts", sentence);
+        Some(mountinfo_from_mounts(&mounts))
+    })
 }
 
 /// The set that is in force in the nearest group which has one.
@@ -42,7 +64,8 @@ fn cpuset(files: &mut Files<'_>, trail: &Trail) -> Option<Cpuset> {
         return None;
     }
     let names: &[&str] = match trail.version {
-        Version::V1 => &["cpuset.effective_cpus", "cpuset.cpus"],
+        // The short names are those of mounts without prefixes.
+        Version::V1 => &["cpuset.effective_cpus", "effective_cpus", "cpuset.cpus", "cpus"],
         Version::V2 => &["cpuset.cpus.effective"],
     };
     // An empty set is one that was never filled: the group above decides.
