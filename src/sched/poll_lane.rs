@@ -102,6 +102,7 @@ impl Worker {
         swept
     }
 
+    #[inline]
     fn wait_after(&mut self, swept: &Swept) {
         let relief_wanted = swept.events == 0 && self.relief_wanted();
         let step = self.controller.observe(&Observation {
