@@ -182,6 +182,7 @@ impl PollerSet {
 
     /// One call of each poller that the sweep is for, in order of adoption. `deadline` hears of pollers that want to be called by an instant;
     /// the lane answers with [`due`](Self::due) when it has come.
+    #[inline]
     pub(crate) fn sweep(
         &mut self,
         cx: &mut PollCx<'_>,
