@@ -46,6 +46,8 @@ impl Worker {
 
     /// *EndSearch* with work in hand: the next is woken before the work begins, if there is more.
     fn found(&mut self, searching: Option<Searching>, task: Runnable) {
+        // Its lines come from another cpu while this one does its bookkeeping.
+        task.prefetch();
         if searching.is_some() {
             self.searching = searching;
             self.leave_search();

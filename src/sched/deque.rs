@@ -4,8 +4,11 @@
 //! once, `is_empty` true only if it was empty at some moment of the call) are what the rest of `sched` builds on.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crossbeam_deque::{Injector as Global, Steal, Stealer as CrossbeamStealer, Worker};
+use crossbeam_utils::CachePadded;
 
 use crate::task::Runnable;
 
@@ -14,54 +17,104 @@ use crate::task::Runnable;
 const RETRIES_MAX: u32 = 8;
 
 /// A lane's own deque, first in first out. Only its lane pushes and pops.
-pub(crate) struct Own(Worker<Runnable>);
+pub(crate) struct Own {
+    deque: Worker<Runnable>,
+    used: Used,
+}
 
 /// The thieves' end of a lane's deque.
-pub(crate) struct Stealer(CrossbeamStealer<Runnable>);
+pub(crate) struct Stealer {
+    deque: CrossbeamStealer<Runnable>,
+    used: Used,
+}
+
+/// Set before anything comes into the deque, cleared when its owner finds it empty: while it is clear the deque *is* empty. A look at it costs
+/// nothing; a look at a crossbeam deque costs a fence, and everybody who comes to rest looks at everybody's.
+///
+/// Whoever looks brings the fence of the protocol along (*SleepFence*, *RecheckFence*), and whoever pushes follows up with *PostFence*. Since the
+/// flag is set before the push, it is seen whenever the push would be.
+#[derive(Clone)]
+struct Used(Arc<CachePadded<AtomicBool>>);
 
 /// A queue that everybody pushes to.
 pub(crate) struct Injector(Global<Runnable>);
 
 impl Own {
     pub(crate) fn new() -> (Self, Stealer) {
-        let worker = Worker::new_fifo();
-        let stealer = worker.stealer();
-        (Self(worker), Stealer(stealer))
+        let deque = Worker::new_fifo();
+        let used = Used(Arc::new(CachePadded::new(AtomicBool::new(false))));
+        let stealer = Stealer { deque: deque.stealer(), used: used.clone() };
+        (Self { deque, used }, stealer)
     }
 
     pub(crate) fn push(&self, task: Runnable) {
-        self.0.push(task);
+        self.used.set(true);
+        self.deque.push(task);
     }
 
     pub(crate) fn pop(&self) -> Option<Runnable> {
-        self.0.pop()
+        if !self.used.get() {
+            return None;
+        }
+        let task = self.deque.pop();
+        if task.is_none() {
+            self.used.set(false);
+        }
+        task
     }
 
+    /// Whether nothing waits here. For the owner, who alone can change that from yes to no.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        if !self.used.get() {
+            return true;
+        }
+        let empty = self.deque.is_empty();
+        if empty {
+            self.used.set(false);
+        }
+        empty
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.deque.len()
     }
 }
 
 impl Stealer {
     /// Takes about half of the tasks: one to run, the others into `own`.
     pub(crate) fn steal_into(&self, own: &Own) -> Option<Runnable> {
-        retry(|| self.0.steal_batch_and_pop(&own.0))
+        if self.is_empty() {
+            return None;
+        }
+        own.used.set(true);
+        retry(|| self.deque.steal_batch_and_pop(&own.deque))
     }
 
     pub(crate) fn steal_one(&self) -> Option<Runnable> {
-        retry(|| self.0.steal())
+        retry(|| self.deque.steal())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        !self.used.get() || self.deque.is_empty()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.deque.len()
+    }
+}
+
+impl Used {
+    /// For the owner of the deque.
+    fn set(&self, used: bool) {
+        // Relaxed: see the type. Compared first, so that the line stays with those who look.
+        if self.0.load(Relaxed) != used {
+            self.0.store(used, Relaxed);
+        }
+    }
+
+    fn get(&self) -> bool {
+        // Relaxed: see the type.
+        self.0.load(Relaxed)
     }
 }
 
@@ -76,7 +129,11 @@ impl Injector {
 
     /// Takes a batch: one to run, the others into `own`.
     pub(crate) fn steal_into(&self, own: &Own) -> Option<Runnable> {
-        retry(|| self.0.steal_batch_and_pop(&own.0))
+        if self.is_empty() {
+            return None;
+        }
+        own.used.set(true);
+        retry(|| self.0.steal_batch_and_pop(&own.deque))
     }
 
     pub(crate) fn steal_one(&self) -> Option<Runnable> {

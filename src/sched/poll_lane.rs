@@ -11,6 +11,9 @@ use crate::wait::controller::{Observation, Parked, Step};
 use crate::wait::ledger::Kind as Time;
 use crate::wait::waiter::Ended;
 
+/// How long a task that was handed off is left to a sibling that is awake before somebody is woken for it: 1 us. Its lines take 0.2 to 0.4 us to
+/// change cpus on virtual machines; a wake takes tens of microseconds, so it is not missed.
+pub(super) const WAKE_PATIENCE_NS: u64 = 1_000;
 /// After a task that was not short had to be put back, offers are left alone for so long: each costs the pollers a queue's line. 1 ms.
 const LEND_PAUSE_NS: u64 = 1_000_000;
 /// A doze that took more than this many times what it may, and more than [`PREEMPTED_NS`], was not the runtime's choice.
@@ -38,6 +41,7 @@ impl Worker {
     /// One pass and one task of a lane that has both.
     pub(super) fn shared_turn(&mut self) {
         let swept = self.pass_on_time();
+        self.pay_wake();
         let mut task = self.next_task();
         let injected = || !self.shared.injectors()[self.shared.sleepers.domain(self.lane)].is_empty();
         if task.is_none() && (self.searching.is_some() || self.tick % SHARED_STEAL_TURNS == 0 || injected()) {
@@ -71,7 +75,7 @@ impl Worker {
         swept
     }
 
-    /// One sweep over the pollers, booked and counted. The wake that it owes to whoever was handed work is made here, after all of them.
+    /// One sweep over the pollers, booked and counted. For what it hands off a wake is owed; see [`pay_wake`](Self::pay_wake).
     pub(super) fn pass(&mut self, sweep: Sweep) -> Swept {
         let now = self.stamp;
         self.cx.pass_start.set(now);
@@ -83,9 +87,10 @@ impl Worker {
             self.pollers.sweep(&mut cx, now, sweep, |delay| rate.ticks_from(delay), |at, id| deadlines.add(at, id))
         };
         self.cx.doing.set(Doing::Lane);
-        if self.cx.wake_after_pass.take() {
-            self.shared.notify(Some(self.lane));
+        if self.wake_owed.is_some_and(|since| now.since(since) > self.wake_patience) {
+            self.pay_wake();
         }
+        self.owe_wake();
         let took = self.book(if swept.events > 0 { Time::Busy } else { Time::Empty });
         let counters = &self.own().counters;
         counters.passes.add(1);
@@ -151,7 +156,22 @@ impl Worker {
             self.count_panics(panics);
             self.pollers_changed();
         }
+        self.owe_wake();
+        self.pay_wake();
+    }
+
+    /// Notes that something was handed off, if it was.
+    #[inline]
+    pub(super) fn owe_wake(&mut self) {
         if self.cx.wake_after_pass.take() {
+            self.wake_owed.get_or_insert(self.stamp);
+        }
+    }
+
+    /// *ChooseWake* for what earlier passes handed off and nobody has taken. A sibling that is awake takes it within [`WAKE_PATIENCE_NS`]; then
+    /// nobody has to be woken, and the sleepers' word stays with the sibling, who is about to write it.
+    pub(super) fn pay_wake(&mut self) {
+        if self.wake_owed.take().is_some() && !(self.me.slot.is_empty() && self.cx.queue.is_empty()) {
             self.shared.notify(Some(self.lane));
         }
     }
@@ -232,6 +252,7 @@ impl Worker {
 
     /// Runs one task on a lane with pollers.
     pub(super) fn lend(&mut self, task: Runnable) {
+        self.pay_wake();
         let took = self.run_task(task, Time::Lent);
         self.rest();
         let counters = &self.own().counters;

@@ -12,6 +12,7 @@ use super::doorbell::Epoch;
 use super::inbox::DRAIN_MAX;
 use super::linger::{Linger, WAKE_COST_NS};
 use super::phase::Phase;
+use super::poll_lane::WAKE_PATIENCE_NS;
 use super::shared::{Lane, Shared};
 use super::sleepers::{Left, Searching};
 use super::steal;
@@ -63,6 +64,10 @@ pub(crate) struct Worker {
     pub(super) inbox_left: bool,
     /// A doze was ended by the doorbell; the next pass tells whether for something.
     pub(super) rung_in_doze: bool,
+    /// Since when there are tasks that a pass handed off and for which nobody was woken.
+    pub(super) wake_owed: Option<Ticks>,
+    /// How long that may last while the lane is awake, in ticks.
+    pub(super) wake_patience: u64,
     /// How long the last park lasted, until the pass after it tells what it was good for.
     pub(super) parked: Option<ParkedFor>,
     /// As a parked lender it was called for a task, or saw one: the pass after the park decides.
@@ -127,6 +132,8 @@ impl Worker {
             sweep: Sweep::Full,
             inbox_left: true, // whatever came before the first look at the epoch
             rung_in_doze: false,
+            wake_owed: None,
+            wake_patience: clock.ticks_from_ns(WAKE_PATIENCE_NS),
             parked: None,
             called: false,
             lend_from: Ticks::default(),
@@ -217,9 +224,8 @@ impl Worker {
             self.rest();
         }
         // What was handed off while pollers came and went: there may be no pass after this one that would tell.
-        if self.cx.wake_after_pass.take() {
-            self.shared.notify(Some(self.lane));
-        }
+        self.owe_wake();
+        self.pay_wake();
     }
 
     /// *EndSearch*: gives up being counted as searching, and looks once more if that left nobody.

@@ -4,8 +4,11 @@
 //! models explore. Two things have no counterpart in loom and are modelled here: the futex and (in `sched`) the deques.
 
 mod futex;
+#[allow(unsafe_code)] // an instruction without effect
+mod prefetch;
 
 pub(crate) use futex::Futex;
+pub(crate) use prefetch::prefetch;
 
 #[cfg(not(twolane_loom))]
 mod real {

@@ -69,6 +69,11 @@ impl Runnable {
         unsafe { self.0.as_ref() }.kind
     }
 
+    /// Asks for the lines of the task, to be written, without waiting for them. Another cpu wrote them last, as a rule.
+    pub(crate) fn prefetch(&self) {
+        crate::sync::prefetch(self.0.cast());
+    }
+
     /// The runnable as a pointer, for a word that threads exchange.
     pub(crate) fn into_raw(self) -> NonNull<Header> {
         ManuallyDrop::new(self).0
