@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::placement::{self, LaneInfo, Placement, Plan, Request};
+use crate::placement::{self, LaneInfo, Placement, Plan, Request, Role};
 use crate::runtime::{self, Runtime};
 use crate::sched::settings::{LaneHook, LaneSettings};
 use crate::topology::Topology;
@@ -66,6 +66,7 @@ pub struct Builder {
     drop_deadline: Duration,
     thread_name: String,
     allow_unpinned: bool,
+    own_threads: BTreeSet<usize>,
     env_overrides: bool,
     topology: Option<Topology>,
     on_lane_start: Option<LaneHook>,
@@ -79,6 +80,7 @@ pub(crate) struct Config {
     pub drop_deadline: Duration,
     pub thread_name: String,
     pub allow_unpinned: bool,
+    pub own_threads: BTreeSet<usize>,
     pub overrides: Vec<String>,
 }
 
@@ -94,6 +96,7 @@ impl Builder {
             drop_deadline: DROP_DEADLINE,
             thread_name: "twolane".into(),
             allow_unpinned: false,
+            own_threads: BTreeSet::new(),
             env_overrides: true,
             topology: None,
             on_lane_start: None,
@@ -221,6 +224,14 @@ impl Builder {
         self
     }
 
+    /// Poll lanes, by number, that run on threads of yours instead of new ones: an lcore that DPDK made, the main thread. Default: none. Take each
+    /// with [`Runtime::lane_runner`] and call [`LaneRunner::run`](crate::LaneRunner::run) on that thread, whose binding and signals stay as they are.
+    /// Pollers given to such a lane wait until it runs.
+    pub fn own_threads(mut self, lanes: impl IntoIterator<Item = usize>) -> Self {
+        self.own_threads = lanes.into_iter().collect();
+        self
+    }
+
     /// Whether `TWOLANE_*` variables override these knobs. Default `true`.
     pub fn env_overrides(mut self, yes: bool) -> Self {
         self.env_overrides = yes;
@@ -277,6 +288,7 @@ impl Builder {
             None => Topology::read()?,
         };
         let mut plan = placement::plan(&self.request, &topology)?;
+        check_own_threads(&self.own_threads, &plan)?;
         plan.notes.extend(overrides.iter().map(|variable| format!("from the environment: {variable}")));
         Ok(Config {
             plan,
@@ -291,6 +303,7 @@ impl Builder {
             drop_deadline: self.drop_deadline,
             thread_name: self.thread_name,
             allow_unpinned: self.allow_unpinned,
+            own_threads: self.own_threads,
             overrides,
         })
     }
@@ -317,6 +330,17 @@ impl Builder {
             );
         }
         Ok(())
+    }
+}
+
+/// Whether each of `lanes` is a poll lane of `plan`: the others must be there whenever a task waits.
+fn check_own_threads(lanes: &BTreeSet<usize>, plan: &Plan) -> Result<(), Error> {
+    let is_poll_lane = |lane: usize| plan.lanes.get(lane).is_some_and(|plan| plan.role == Role::Poll);
+    match lanes.iter().find(|&&lane| !is_poll_lane(lane)) {
+        Some(lane) => {
+            Err(Error::Knob { knob: "own_threads", value: lane.to_string(), want: "numbers of poll lanes; see `plan`" })
+        }
+        None => Ok(()),
     }
 }
 

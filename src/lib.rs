@@ -16,6 +16,8 @@ pub(crate) mod sched;
 #[cfg(not(twolane_loom))]
 mod builder;
 #[cfg(not(twolane_loom))]
+pub mod doctor;
+#[cfg(not(twolane_loom))]
 mod error;
 #[cfg(not(twolane_loom))]
 pub mod metrics;
@@ -42,7 +44,7 @@ pub use {
     poll::{
         Peek, PeekError, PollCx, PollFn, Poller, PollerError, PollerHandle, PollerStats, Progress, WakeBy, poll_fn,
     },
-    runtime::{Handle, Runtime, Where},
+    runtime::{Handle, LaneRunner, Runtime, Where},
     sched::join::{BlockingJoinError, WouldDeadlock},
     sched::shutdown::{ShutdownReport, StuckLane},
     wait::{Etiquette, Park, Relief},

@@ -83,6 +83,8 @@ pub struct Metrics {
     pub lanes: Vec<LaneMetrics>,
     /// Time since the runtime was built.
     pub age: Duration,
+    /// What the lanes read the time from: "the cpu's counter at 2300 MHz", or "CLOCK_MONOTONIC" where that counter is no clock.
+    pub clock: String,
     /// Tasks that wait in the injectors, submitted from outside the lanes.
     pub injected: usize,
     /// Futures that have not ended.

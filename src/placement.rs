@@ -32,6 +32,7 @@ mod pool;
 mod quantity;
 mod ranges;
 mod table;
+mod text;
 
 #[cfg(test)]
 mod machines;
@@ -45,6 +46,7 @@ use std::collections::BTreeSet;
 pub use error::{CpuFault, PlanError};
 pub use lane_info::LaneInfo;
 pub(crate) use planner::plan;
+pub use text::PlacementError;
 
 /// The policy that places lanes on cpus. See the variants for what each promises.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

@@ -1,6 +1,7 @@
 //! A running set of lanes, and the ways to give them work.
 
 mod handle;
+mod lane_runner;
 #[allow(unsafe_code)] // pthread_sigmask
 mod signals;
 mod start;
@@ -9,7 +10,10 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+
 pub use handle::{Handle, Where};
+pub use lane_runner::LaneRunner;
 
 use crate::builder::{Builder, Config};
 use crate::error::Error;
@@ -50,6 +54,7 @@ pub struct Runtime {
     handle: Handle,
     plan: Plan,
     threads: Vec<Option<std::thread::JoinHandle<()>>>,
+    runners: Mutex<Vec<LaneRunner>>,
     drop_deadline: Duration,
     is_down: bool,
 }
@@ -61,6 +66,7 @@ pub(crate) fn start(config: Config) -> Result<Runtime, Error> {
         handle: Handle::new(started.shared, config.overrides.into()),
         plan: config.plan,
         threads: started.threads,
+        runners: Mutex::new(started.runners),
         drop_deadline: config.drop_deadline,
         is_down: false,
     })
@@ -82,6 +88,14 @@ impl Runtime {
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Takes a lane that was asked for with [`Builder::own_threads`], to run it on a thread of yours. `None`: it was not asked for, or is taken.
+    #[must_use]
+    pub fn lane_runner(&self, lane: usize) -> Option<LaneRunner> {
+        let mut runners = self.runners.lock();
+        let at = runners.iter().position(|runner| runner.lane() == lane)?;
+        Some(runners.swap_remove(at))
     }
 
     /// Ends the runtime: refuses work from outside, asks pollers to end, runs what is queued, drops futures that merely wait, joins the lanes.

@@ -43,6 +43,7 @@ pub(crate) struct Capabilities {
     /// The rate of the counter, where something states it. A claim: it is checked before it is used.
     pub(crate) stated_rate: Option<StatedRate>,
     /// The line that a monitor watches, where the cpu says; many hypervisors do not.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for monitored waits"))]
     pub(crate) monitor_line: Option<MonitorLine>,
     /// TPAUSE, UMONITOR and UMWAIT.
     pub(crate) waitpkg: Option<Waitpkg>,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::Builder;
 use crate::error::Error;
-use crate::placement::Placement;
+use crate::placement::PlacementError;
 use crate::topology::CpuList;
 use crate::wait::{Etiquette, Park, Relief};
 
@@ -21,9 +21,7 @@ type Apply = fn(&mut Builder, &str) -> Result<(), &'static str>;
 /// Every variable: name, what it takes, effect.
 const VARIABLES: &[(&str, Apply)] = &[
     ("TWOLANE_PLACEMENT", |b, v| {
-        b.request.placement = placement(v).ok_or(
-            "use auto, siblings, whole-cores, shared, unpinned, or pairs such as 2-3,4-5 (poll cpu, compute cpu)",
-        )?;
+        b.request.placement = v.parse().map_err(|_| PlacementError::WANT)?;
         Ok(())
     }),
     ("TWOLANE_PAIRS", |b, v| count(v).map(|n| b.request.pairs = Some(n))),
@@ -102,23 +100,6 @@ pub(crate) fn apply(
     Ok(used)
 }
 
-fn placement(value: &str) -> Option<Placement> {
-    Some(match value {
-        "auto" => Placement::Auto,
-        "siblings" => Placement::Siblings,
-        "whole-cores" => Placement::WholeCores,
-        "shared" => Placement::Shared,
-        "unpinned" => Placement::Unpinned,
-        pairs => {
-            let pair = |pair: &str| {
-                let (poll, compute) = pair.split_once('-')?;
-                Some((poll.trim().parse().ok()?, compute.trim().parse().ok()?))
-            };
-            Placement::Pairs(pairs.split(',').map(pair).collect::<Option<_>>()?)
-        }
-    })
-}
-
 fn count(value: &str) -> Result<usize, &'static str> {
     value.parse().map_err(|_| "use a whole number")
 }
@@ -142,6 +123,7 @@ fn duration(value: &str) -> Result<Duration, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::placement::Placement;
 
     fn with(variables: &[(&str, &str)]) -> Result<(Builder, Vec<String>), Error> {
         let mut builder = Builder::new();

@@ -12,13 +12,14 @@ use parking_lot::{Condvar, Mutex};
 
 use super::{Peek, PollCx, Poller, Progress, WakeBy};
 use crate::placement::LaneInfo;
+use crate::task::{Contained, contain};
 
 /// How the user's end of a poller reaches the runtime. Implemented by the scheduler.
 pub(crate) trait Bell: Send + Sync {
     /// Makes the lane look at everything once more.
     fn ring(&self, lane: usize);
-    /// Runs `wait`, which blocks; or returns `false` at once, where blocking could not end.
-    fn may_block(&self, wait: &mut dyn FnMut()) -> bool;
+    /// Runs `wait`, which blocks until a poller of `lane` has ended; or returns `false` at once, where blocking could not end.
+    fn may_block(&self, lane: usize, wait: &mut dyn FnMut()) -> bool;
     /// One poller less on `lane`.
     fn poller_ended(&self, lane: usize);
 }
@@ -79,8 +80,8 @@ pub enum PollerError<R> {
     Unwakeable(io::Error),
     /// The runtime ended first, and dropped it on its lane.
     Shutdown,
-    /// `join` was called where waiting could not end: inside a poller or hook, or on the last compute lane that is not already waiting. The
-    /// handle is given back.
+    /// `join` was called where waiting could not end: inside a poller or hook, in a task on the poller's own lane, or on the last compute
+    /// lane that is not already waiting. The handle is given back.
     WouldDeadlock(PollerHandle<R>),
 }
 
@@ -109,7 +110,7 @@ impl<R> PollerHandle<R> {
     /// [`PollerError`]: it panicked, could not be built, or was dropped by the shutdown; or waiting here could never end.
     pub fn join(self) -> Result<R, PollerError<R>> {
         let shared = &self.shared;
-        let waited = shared.bell.may_block(&mut || {
+        let waited = shared.bell.may_block(shared.lane, &mut || {
             let mut outcome = shared.outcome.lock();
             while matches!(*outcome, Outcome::Alive) {
                 shared.ended.wait(&mut outcome);
@@ -152,15 +153,31 @@ impl<R> PollerHandle<R> {
 
 /// A poller on its way to a lane: built there, by the lane's own thread.
 pub(crate) struct Adoption {
+    name: Box<str>,
     make: Box<Make>,
 }
 
-type Make = dyn FnOnce(&LaneInfo) -> Option<Box<dyn AnyPoller>> + Send;
+type Make = dyn FnOnce(&LaneInfo) -> Result<Box<dyn AnyPoller>, Unbuilt> + Send;
+
+/// An adoption left no poller; its handle knows why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unbuilt {
+    Failed,
+    Panicked,
+}
 
 impl Adoption {
-    /// Builds the poller on the calling lane. `None`: it could not be built, and its handle knows why.
-    pub(crate) fn build(self, info: &LaneInfo) -> Option<Box<dyn AnyPoller>> {
-        (self.make)(info)
+    /// The name that the poller was given.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Builds the poller on the calling lane.
+    pub(crate) fn build(self, info: &LaneInfo) -> Result<Box<dyn AnyPoller>, Unbuilt> {
+        let mut built = Err(Unbuilt::Panicked);
+        // The maker's own panic is caught where its handle is known; this one is for what it leaves to be dropped.
+        let _ = contain(|| built = (self.make)(info));
+        built
     }
 }
 
@@ -188,17 +205,17 @@ where
     });
     let resolver = Resolver(Arc::clone(&shared));
     let make = move |info: &LaneInfo| match catch_unwind(AssertUnwindSafe(|| make(info))) {
-        Ok(Ok(poller)) => Some(Box::new(Adopted { poller, leave, resolver }) as Box<dyn AnyPoller>),
+        Ok(Ok(poller)) => Ok(Box::new(Adopted { poller, leave, resolver }) as Box<dyn AnyPoller>),
         Ok(Err(error)) => {
             resolver.resolve(Err(PollerError::Init(error.into())));
-            None
+            Err(Unbuilt::Failed)
         }
         Err(payload) => {
             resolver.resolve(Err(PollerError::Panicked(payload)));
-            None
+            Err(Unbuilt::Panicked)
         }
     };
-    (Adoption { make: Box::new(make) }, PollerHandle { shared })
+    (Adoption { name: name.into(), make: Box::new(make) }, PollerHandle { shared })
 }
 
 /// The obligation to tell the handle how it ended. Dropped unused, it says: by shutdown.
@@ -208,10 +225,10 @@ impl<R> Resolver<R> {
     fn resolve(&self, result: Result<R, PollerError<R>>) {
         let mut outcome = self.0.outcome.lock();
         if matches!(*outcome, Outcome::Alive) {
+            // Counted before the handle hears of it: whoever has joined it finds it gone.
+            self.0.bell.poller_ended(self.0.lane);
             *outcome = Outcome::Ended(result);
             self.0.ended.notify_all();
-            drop(outcome);
-            self.0.bell.poller_ended(self.0.lane);
         }
     }
 }
@@ -294,7 +311,7 @@ impl<P: Poller, R> AnyPoller for Adopted<P, R> {
     fn end(self: Box<Self>, how: End) -> bool {
         let Self { poller, leave, resolver } = *self;
         let done = matches!(how, End::Done);
-        // Dropping the poller, or what it leaves, is user code.
+        // Dropping the poller is user code.
         let left = catch_unwind(AssertUnwindSafe(|| {
             if done {
                 Some(leave(poller))
@@ -304,13 +321,16 @@ impl<P: Poller, R> AnyPoller for Adopted<P, R> {
             }
         }));
         let panicked = left.is_err() || matches!(how, End::Panicked(_));
-        resolver.resolve(match (how, left) {
-            (End::Panicked(payload), _) | (_, Err(payload)) => Err(PollerError::Panicked(payload)),
-            (End::Done, Ok(Some(left))) => Ok(left),
-            (End::Unwakeable(error), _) => Err(PollerError::Unwakeable(error)),
-            (End::Done | End::Dropped, Ok(_)) => Err(PollerError::Shutdown),
+        // So is dropping the second payload of two, and what nobody waits for: the handle may be gone.
+        let told = contain(move || {
+            resolver.resolve(match (how, left) {
+                (End::Panicked(payload), _) | (_, Err(payload)) => Err(PollerError::Panicked(payload)),
+                (End::Done, Ok(Some(left))) => Ok(left),
+                (End::Unwakeable(error), _) => Err(PollerError::Unwakeable(error)),
+                (End::Done | End::Dropped, Ok(_)) => Err(PollerError::Shutdown),
+            });
         });
-        panicked
+        panicked || told == Contained::Panicked
     }
 }
 
@@ -389,14 +409,14 @@ mod tests {
     struct NoBell;
     impl Bell for NoBell {
         fn ring(&self, _lane: usize) {}
-        fn may_block(&self, wait: &mut dyn FnMut()) -> bool {
+        fn may_block(&self, _lane: usize, wait: &mut dyn FnMut()) -> bool {
             wait();
             true
         }
         fn poller_ended(&self, _lane: usize) {}
     }
 
-    fn adopt<P: Poller + Send + 'static>(poller: P) -> (Option<Box<dyn AnyPoller>>, PollerHandle<P>) {
+    fn adopt<P: Poller + Send + 'static>(poller: P) -> (Result<Box<dyn AnyPoller>, Unbuilt>, PollerHandle<P>) {
         let (adoption, handle) =
             adoption("p", 0, Arc::new(NoBell), move |_| Ok::<_, std::convert::Infallible>(poller), |poller| poller);
         (adoption.build(&LaneInfo::for_tests(0)), handle)
@@ -432,7 +452,7 @@ mod tests {
             |_| Err::<fn(&mut PollCx<'_>) -> Progress, _>("no such queue"),
             |poller| poller,
         );
-        assert!(adoption.build(&LaneInfo::for_tests(0)).is_none());
+        assert!(matches!(adoption.build(&LaneInfo::for_tests(0)), Err(Unbuilt::Failed)));
         assert!(matches!(handle.join(), Err(PollerError::Init(error)) if error.to_string() == "no such queue"));
     }
 

@@ -15,7 +15,7 @@ mod set;
 
 pub use cx::PollCx;
 pub(crate) use cx::Ports;
-pub(crate) use handle::{Adoption, AnyPoller, Bell, adoption};
+pub(crate) use handle::{Adoption, AnyPoller, Bell, Unbuilt, adoption};
 pub use handle::{PollerError, PollerHandle, PollerStats};
 pub use peek::{Peek, PeekError};
 pub use poll_fn::{PollFn, poll_fn};

@@ -122,7 +122,7 @@ impl Handle {
 
     fn lane_for(&self, place: Where) -> Result<usize, Error> {
         let lanes = self.shared.lanes();
-        let takes_pollers = |lane: &&Lane| lane.info.plan.role != Role::Compute;
+        let takes_pollers = |lane: &&Arc<Lane>| lane.info.plan.role != Role::Compute;
         match place {
             Where::Any => {
                 // Relaxed: a hint; two pollers that come at once may land on one lane.
@@ -223,6 +223,7 @@ impl Handle {
         let now = shared.clock.now();
         Metrics {
             lanes: shared.lanes().iter().map(|lane| self.lane_metrics(lane)).collect(),
+            clock: shared.clock.to_string(),
             age: shared.since_start(now),
             injected: shared.injectors().iter().map(|injector| injector.len()).sum(),
             live_futures: shared.registry_ref().len(),
@@ -281,7 +282,7 @@ impl Handle {
     }
 }
 
-fn no_such_lane(asked: String, lanes: &[Lane]) -> Error {
+fn no_such_lane(asked: String, lanes: &[Arc<Lane>]) -> Error {
     let pairs = lanes.iter().map(|lane| lane.info.plan.pair + 1).max().unwrap_or(0);
     Error::NoSuchLane { asked, there_are: format!("{} lanes in {pairs} pairs, numbered from 0", lanes.len()) }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
+use super::lane_runner::{self, LaneRunner};
 use super::signals;
 use crate::arch::Capabilities;
 use crate::builder::Config;
@@ -12,19 +13,18 @@ use crate::error::Error;
 use crate::placement::{LaneInfo, LanePlan, Role, Sharing};
 use crate::sched::deque::Own;
 use crate::sched::shared::Shared;
-use crate::sched::worker::Worker;
 use crate::topology::{PinError, pin};
-use crate::wait::clock::Clock;
+use crate::wait::clock::{Clock, KERNEL_COUNTER_SOURCES};
 
 /// A file that tells which counter the kernel reads the time from.
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-/// Those that are the cpu's own counter, or are computed from it.
-const COUNTER_SOURCES: [&str; 4] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
 
 /// Lanes that run, and their threads, by lane.
 pub(super) struct Started {
     pub shared: Arc<Shared>,
     pub threads: Vec<Option<JoinHandle<()>>>,
+    /// Lanes that wait for a thread of the user's.
+    pub runners: Vec<LaneRunner>,
 }
 
 /// Starts one thread a lane; each binds itself and says how that went, then waits for what all share. Fails if one fails, and then no thread
@@ -35,13 +35,14 @@ pub(super) fn start(config: &Config) -> Result<Started, Error> {
     let mut recruits = Vec::new();
     let mut infos = Vec::new();
     for plan in &config.plan.lanes {
-        let (thread, recruit) = spawn(plan, &config.thread_name)?;
-        threads.push(Some(thread));
+        let own = config.own_threads.contains(&plan.lane);
+        let (thread, recruit) = if own { (None, None) } else { spawn(plan, &config.thread_name)? };
+        threads.push(thread);
         recruits.push(recruit);
     }
     for (plan, recruit) in config.plan.lanes.iter().zip(&recruits) {
         // A thread that is gone without a word cannot be: it sends before anything that could panic.
-        let pinned = recruit.bound.recv().unwrap_or(Ok(false));
+        let pinned = recruit.as_ref().and_then(|recruit| recruit.bound.recv().ok()).unwrap_or(Ok(false));
         let pinned = match pinned {
             Ok(pinned) => pinned,
             Err(_) if config.allow_unpinned => false,
@@ -57,11 +58,18 @@ pub(super) fn start(config: &Config) -> Result<Started, Error> {
     }
     let (queues, stealers): (Vec<Own>, Vec<_>) = infos.iter().map(|_| Own::new()).unzip();
     let shared = Arc::new(Shared::new(infos, stealers, config.lanes.clone(), clock));
-    for (recruit, queue) in recruits.into_iter().zip(queues) {
-        // The thread waits for this and nothing else.
-        let _ = recruit.enlist.send((Arc::clone(&shared), queue));
+    let mut runners = Vec::new();
+    for (lane, (recruit, queue)) in recruits.into_iter().zip(queues).enumerate() {
+        match recruit {
+            Some(recruit) => {
+                shared.exits.begins(lane);
+                // The thread waits for this and nothing else.
+                let _ = recruit.enlist.send((Arc::clone(&shared), queue));
+            }
+            None => runners.push(LaneRunner::new(Arc::clone(&shared), lane, queue)),
+        }
     }
-    Ok(Started { shared, threads })
+    Ok(Started { shared, threads, runners })
 }
 
 /// A thread that will be a lane.
@@ -70,7 +78,7 @@ struct Recruit {
     enlist: Sender<(Arc<Shared>, Own)>,
 }
 
-fn spawn(plan: &LanePlan, prefix: &str) -> Result<(JoinHandle<()>, Recruit), Error> {
+fn spawn(plan: &LanePlan, prefix: &str) -> Result<(Option<JoinHandle<()>>, Option<Recruit>), Error> {
     let (say, bound) = mpsc::channel();
     let (enlist, wait) = mpsc::channel();
     let (lane, cpu) = (plan.lane, plan.cpu);
@@ -78,32 +86,14 @@ fn spawn(plan: &LanePlan, prefix: &str) -> Result<(JoinHandle<()>, Recruit), Err
         let pinned = cpu.map_or(Ok(false), |cpu| pin::pin_current(cpu).map(|()| true));
         let _ = say.send(pinned);
         if let Ok((shared, queue)) = wait.recv() {
-            let guard = AbortIfPanicking { lane };
-            Worker::new(shared, lane, queue).run();
-            std::mem::forget(guard);
+            lane_runner::live(shared, lane, queue);
         }
     };
     let refused = |source: io::Error| Error::Thread { lane, source };
     // A thread inherits the signal mask, so there is no moment in which it would take a signal.
     let _blocked = signals::block().map_err(refused)?;
     let thread = thread::Builder::new().name(name(prefix, plan)).spawn(body).map_err(refused)?;
-    Ok((thread, Recruit { bound, enlist }))
-}
-
-/// User code's panics are contained where it is called. One that gets here is the runtime's own; the lane's tasks and pollers would wait for it for
-/// ever, so the process ends while the cause can still be seen.
-struct AbortIfPanicking {
-    lane: usize,
-}
-
-impl Drop for AbortIfPanicking {
-    fn drop(&mut self) {
-        eprintln!(
-            "twolane: lane {} panicked outside user code; this is a bug in twolane, and the process ends",
-            self.lane
-        );
-        std::process::abort();
-    }
+    Ok((Some(thread), Some(Recruit { bound, enlist })))
 }
 
 fn name(prefix: &str, plan: &LanePlan) -> String {
@@ -117,6 +107,6 @@ fn name(prefix: &str, plan: &LanePlan) -> String {
 
 fn clock() -> Clock {
     let source = std::fs::read_to_string(CLOCKSOURCE).unwrap_or_default();
-    let trusted = COUNTER_SOURCES.contains(&source.trim());
+    let trusted = KERNEL_COUNTER_SOURCES.contains(&source.trim());
     Clock::best(&Capabilities::detect(), trusted).0
 }

@@ -5,12 +5,12 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::task::{Context, Poll, Wake, Waker};
 
-use super::current::{self, Doing};
-use super::shared::Shared;
+use super::current::{self, Doing, LaneCx};
 use crate::placement::Role;
 use crate::sync::Futex;
 use crate::task::{JoinError, JoinHandle};
@@ -27,7 +27,8 @@ pub(crate) struct Blocking {
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Permit {
-    counted: Option<Arc<Shared>>,
+    /// The lane that was counted for it, which is the calling thread.
+    counted: Option<Rc<LaneCx>>,
 }
 
 impl Blocking {
@@ -50,7 +51,7 @@ impl Blocking {
 
 /// Asks for leave to block on the calling thread.
 pub(crate) fn permit() -> Option<Permit> {
-    current::with(|lane| {
+    current::with_rc(|lane| {
         let Some(lane) = lane else { return Some(Permit { counted: None }) };
         if lane.doing.get() != Doing::Task || lane.has_pollers.get() && lane.role() == Role::Poll {
             return None;
@@ -59,7 +60,14 @@ pub(crate) fn permit() -> Option<Permit> {
         let permit = match lane.role() {
             Role::Poll => shared.blocking.one_is_free().then_some(Permit { counted: None }),
             Role::Compute | Role::Shared => {
-                shared.blocking.count().then(|| Permit { counted: Some(Arc::clone(shared)) })
+                // A lane that blocks within a future that it drives while it blocks is one lane that blocks.
+                if lane.blocks.get() {
+                    return Some(Permit { counted: None });
+                }
+                shared.blocking.count().then(|| {
+                    lane.blocks.set(true);
+                    Permit { counted: Some(Rc::clone(lane)) }
+                })
             }
         };
         if permit.is_some() && shared.work_waits() {
@@ -72,9 +80,10 @@ pub(crate) fn permit() -> Option<Permit> {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some(shared) = &self.counted {
+        if let Some(lane) = &self.counted {
+            lane.blocks.set(false);
             // Relaxed: see `count`.
-            shared.blocking.blocked.fetch_sub(1, Relaxed);
+            lane.shared.blocking.blocked.fetch_sub(1, Relaxed);
         }
     }
 }

@@ -50,24 +50,16 @@ impl Worker {
             self.searching = searching;
             self.leave_search();
         } else {
-            self.notify_of_batch();
+            self.share_the_rest();
         }
         self.run_task(task, Time::Task);
-    }
-
-    /// *Notify* for what [`steal`](Self::steal) moved into this lane's deque while the lane was not counted as searching. On its way the
-    /// batch was in no queue, so whoever went to sleep meanwhile did not see it: to the others it is pushed only now.
-    pub(super) fn notify_of_batch(&self) {
-        if !self.cx.queue.is_empty() {
-            self.shared.notify(Some(self.lane));
-        }
     }
 
     /// The next task from where this lane looks without searching.
     pub(super) fn next_task(&mut self) -> Option<Runnable> {
         self.tick = self.tick.wrapping_add(1);
         if self.tick % FAIRNESS_TICKS == 0 {
-            if let Some(task) = self.from_outside() {
+            if let Some(task) = self.look_around() {
                 return Some(task);
             }
         }
@@ -81,17 +73,16 @@ impl Worker {
 
     /// What waits elsewhere nearby while the own deque has work: injector and siblings' deques, in turn. One task and no batch: it is run at once,
     /// so nothing is on its way past those who look.
-    fn from_outside(&mut self) -> Option<Runnable> {
+    fn look_around(&mut self) -> Option<Runnable> {
         let shared = &*self.shared;
         let injected = || shared.injectors()[shared.sleepers.domain(self.lane)].steal_one();
-        let handed_off = || self.siblings.iter().find_map(|&sibling| shared.lane(sibling).stealer.steal_one());
+        let handed_off = || self.beside.iter().find_map(|sibling| sibling.stealer.steal_one());
         if self.tick % 2 == 0 { injected().or_else(handed_off) } else { handed_off().or_else(injected) }
     }
 
     /// What the sibling, or this lane itself when it last ran a pass, left in a slot.
     fn hand_off(&self) -> Option<Runnable> {
-        let slot = |lane: usize| self.shared.lane(lane).slot.take();
-        self.siblings.iter().find_map(|&sibling| slot(sibling)).or_else(|| slot(self.lane))
+        self.beside.iter().find_map(|sibling| sibling.slot.take()).or_else(|| self.me.slot.take())
     }
 
     /// Looks everywhere, nearest first.
@@ -146,10 +137,8 @@ impl Worker {
 
     /// Whether the sibling handed something off, or something waits in the injector of this cache domain.
     fn near_work(&self) -> bool {
-        self.siblings.iter().any(|&sibling| {
-            let sibling = self.shared.lane(sibling);
-            !sibling.slot.is_empty() || !sibling.stealer.is_empty()
-        }) || !self.shared.injectors()[self.shared.sleepers.domain(self.lane)].is_empty()
+        self.beside.iter().any(|sibling| !sibling.slot.is_empty() || !sibling.stealer.is_empty())
+            || !self.shared.injectors()[self.shared.sleepers.domain(self.lane)].is_empty()
     }
 
     /// Runs one task and books its time. Returns how long it took, in ticks.

@@ -42,6 +42,8 @@ pub(crate) struct LaneCx {
     pub doing: Cell<Doing>,
     /// The lane has pollers: it must not block.
     pub has_pollers: Cell<bool>,
+    /// It blocks already, further up the stack, and is counted.
+    pub blocks: Cell<bool>,
     /// A task was handed off during this pass: wake somebody when it is over.
     pub wake_after_pass: Cell<bool>,
     /// The clock at the beginning of the pass.
@@ -50,11 +52,16 @@ pub(crate) struct LaneCx {
 
 /// Calls `f` with the lane that the calling thread is, if it is one.
 pub(crate) fn with<R>(f: impl FnOnce(Option<&LaneCx>) -> R) -> R {
+    with_rc(|lane| f(lane.map(|lane| &**lane)))
+}
+
+/// As [`with`], for those that keep the lane on its thread.
+pub(crate) fn with_rc<R>(f: impl FnOnce(Option<&Rc<LaneCx>>) -> R) -> R {
     let mut f = Some(f);
-    let mut call = |lane: Option<&LaneCx>| f.take().map(|f| f(lane));
+    let mut call = |lane: Option<&Rc<LaneCx>>| f.take().map(|f| f(lane));
     // While the thread's locals are being destroyed, or the lane is entering or leaving, it is a thread like any other.
     let result = CURRENT.try_with(|current| match current.try_borrow() {
-        Ok(current) => call(current.as_deref()),
+        Ok(current) => call(current.as_ref()),
         Err(_) => call(None),
     });
     match result {
@@ -94,6 +101,7 @@ impl LaneCx {
             queue,
             doing: Cell::new(Doing::Lane),
             has_pollers: Cell::new(false),
+            blocks: Cell::new(false),
             wake_after_pass: Cell::new(false),
             pass_start: Cell::new(Ticks::default()),
         }

@@ -36,10 +36,9 @@ impl Inbox {
         self.0.lock().as_ref().is_none_or(VecDeque::is_empty)
     }
 
-    /// Refuses what comes from now on, and drops what is there (which resolves the handles).
-    pub(crate) fn close(&self) {
-        let queue = self.0.lock().take();
-        drop(queue); // outside the lock: dropping an adoption runs user code
+    /// Refuses what comes from now on, and gives out what is there. Dropping it runs user code, and resolves the handles.
+    pub(crate) fn close(&self) -> VecDeque<Adoption> {
+        self.0.lock().take().unwrap_or_default()
     }
 }
 

@@ -88,8 +88,11 @@ impl<T> fmt::Display for BlockingJoinError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(error) => error.fmt(f),
-            Self::WouldDeadlock(_) => f.write_str(
-                "joining here could never end: inside a poller or hook, or on the last compute lane that is not already waiting; await the handle, or join it elsewhere",
+            Self::WouldDeadlock(handle) => write!(
+                f,
+                "joining the task {} here could never end: inside a poller or hook, or on the last compute lane that is not already \
+                 waiting; await the handle, or join it elsewhere",
+                handle.type_name().unwrap_or("that was refused")
             ),
         }
     }

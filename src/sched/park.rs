@@ -117,7 +117,7 @@ impl Worker {
         }
         self.book(Time::Empty);
         let began = self.stamp;
-        let lane = self.shared.lane(self.lane);
+        let lane = &self.me;
         let cpu = self.cpu_ticks();
         self.ledger.park_begins(began, cpu, &lane.times);
         match place {

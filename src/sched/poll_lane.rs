@@ -42,20 +42,18 @@ impl Worker {
         let injected = || !self.shared.injectors()[self.shared.sleepers.domain(self.lane)].is_empty();
         if task.is_none() && (self.searching.is_some() || self.tick % SHARED_STEAL_TURNS == 0 || injected()) {
             task = self.steal();
-            if self.searching.is_none() {
-                self.notify_of_batch();
+            if task.is_some() && self.searching.is_none() {
+                self.share_the_rest();
             }
         }
         self.leave_search();
         match task {
             Some(task) => {
                 self.run_task(task, Time::Task);
+                self.rest();
             }
             None if self.pollers.is_empty() => {}
-            None => {
-                self.rest();
-                self.wait_after(&swept);
-            }
+            None => self.wait_after(&swept),
         }
     }
 
@@ -79,7 +77,7 @@ impl Worker {
         self.cx.doing.set(Doing::Pass);
         let rate = self.clock.rate();
         let swept = {
-            let mut cx = PollCx::new(&*self.cx, &self.shared.lane(self.lane).info);
+            let mut cx = PollCx::new(&*self.cx, &self.me.info);
             let deadlines = &mut self.deadlines;
             self.pollers.sweep(&mut cx, now, sweep, |delay| rate.ticks_from(delay), |at, id| deadlines.add(at, id))
         };
@@ -129,7 +127,7 @@ impl Worker {
     /// Waits in user mode. The doorbell, or a message in the inbox, ends it.
     pub(super) fn doze(&mut self, ticks: u64) {
         self.flush_before_wait();
-        let doorbell = &self.shared.lane(self.lane).doorbell;
+        let doorbell = &self.me.doorbell;
         let dozed = self.waiter.doze(&self.clock, self.stamp, ticks, || doorbell.epoch() != self.seen);
         let took = dozed.until.since(self.stamp);
         self.ledger.add(Time::Doze, took);
@@ -187,9 +185,7 @@ impl Worker {
             return self.shared.notify(Some(self.lane));
         }
         if let Some(task) = self.any_task() {
-            if self.shared.work_waits() {
-                self.shared.notify(Some(self.lane));
-            }
+            self.share_the_rest();
             self.lend(task);
         }
     }
@@ -199,22 +195,27 @@ impl Worker {
     fn lend_awake(&mut self) {
         let Some(task) = self.any_task() else { return };
         if self.permits(&task) {
-            self.notify_of_batch();
+            self.share_the_rest();
             self.lend(task);
-            if self.shared.work_waits() {
-                self.shared.ask_help();
-            }
         } else {
+            // To the end of the queue: those behind it may be short.
             self.cx.queue.push(task);
             self.lend_from = self.stamp.after(self.clock.ticks_from_ns(LEND_PAUSE_NS));
-            // All were at work when help was asked for, but while the task was in our hands a lane may have looked for it and gone to sleep.
-            self.shared.notify(Some(self.lane));
+            self.share_the_rest();
         }
     }
 
-    /// A task for this lane to run itself: what its own pollers handed off and nobody took, or what waits elsewhere.
-    fn any_task(&mut self) -> Option<Runnable> {
-        self.next_task().or_else(|| self.steal())
+    /// Any task that waits, first those of others: what is left of a batch of them comes into this lane's own queue, where its turn is later.
+    pub(super) fn any_task(&mut self) -> Option<Runnable> {
+        self.steal().or_else(|| self.next_task())
+    }
+
+    /// *Notify*, after this lane took tasks from a queue without being counted as searching: while they were in its hands no queue showed them,
+    /// and a compute lane may have gone to sleep beside them.
+    pub(super) fn share_the_rest(&self) {
+        if self.shared.work_waits() {
+            self.shared.notify(Some(self.lane));
+        }
     }
 
     /// Whether this lane may run `task` now, with its pollers awake.

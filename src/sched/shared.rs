@@ -25,7 +25,7 @@ use crate::RejectedBecause;
 use crate::metrics::LaneCounters;
 use crate::placement::{LaneInfo, Role};
 use crate::poll::fds;
-use crate::task::{Kind, Registry, Runnable, Schedule};
+use crate::task::{Kind, Ran, Registry, Runnable, Schedule};
 use crate::wait::clock::{Clock, Ticks};
 use crate::wait::ledger::Totals;
 
@@ -57,7 +57,8 @@ pub(crate) struct Lane {
 /// What the lanes share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    lanes: Box<[Lane]>,
+    /// Each in an allocation of its own: a lane keeps hold of its own and its siblings', and finds them without a table.
+    lanes: Box<[Arc<Lane>]>,
     pub sleepers: Sleepers,
     injectors: Box<[CachePadded<Injector>]>,
     registry: Registry,
@@ -99,7 +100,7 @@ impl Shared {
             injectors: (0..sleepers.domains()).map(|_| CachePadded::new(Injector::new())).collect(),
             registry: Registry::new(infos.len()),
             exits: Exits::new(infos.len()),
-            lanes: infos.into_iter().zip(stealers).map(lane).collect(),
+            lanes: infos.into_iter().zip(stealers).map(lane).map(Arc::new).collect(),
             sleepers,
             phase: PhaseCell::new(),
             help_wanted: CachePadded::new(AtomicBool::new(false)),
@@ -112,7 +113,7 @@ impl Shared {
         }
     }
 
-    pub(crate) fn lanes(&self) -> &[Lane] {
+    pub(crate) fn lanes(&self) -> &[Arc<Lane>] {
         &self.lanes
     }
 
@@ -138,18 +139,20 @@ impl Shared {
         if self.is_forked() {
             return Err(RejectedBecause::Forked);
         }
-        let (open_until, waiting) = match from {
-            // The lanes finish what they have begun, and that may need more tasks.
-            Some(lane) => (Phase::Draining, lane.queue.len()),
-            None => (Phase::Running, self.injectors[self.home_domain()].len()),
-        };
+        // The lanes finish what they have begun, and that may need more tasks.
+        let open_until = if from.is_some() { Phase::Draining } else { Phase::Running };
         if self.phase.now() > open_until {
-            Err(RejectedBecause::Shutdown)
-        } else if waiting >= self.settings.backlog_max {
-            Err(RejectedBecause::Full { backlog_max: self.settings.backlog_max })
-        } else {
-            Ok(())
+            return Err(RejectedBecause::Shutdown);
         }
+        let backlog_max = self.settings.backlog_max;
+        if backlog_max == usize::MAX {
+            return Ok(()); // the queues' lengths cost a line each
+        }
+        let waiting = match from {
+            Some(lane) => lane.queue.len(),
+            None => self.injectors[self.home_domain()].len(),
+        };
+        if waiting >= backlog_max { Err(RejectedBecause::Full { backlog_max }) } else { Ok(()) }
     }
 
     /// Counts a poller that `lane` will adopt; see `poller_ended`.
@@ -258,10 +261,15 @@ impl Shared {
         }
     }
 
-    fn cancel(&self, task: Runnable) {
-        self.exits.task_cancelled();
+    /// Cancels a task that was queued when the runtime ended.
+    pub(super) fn cancel(&self, task: Runnable) {
+        let once = task.kind().once;
         // Panics of what is dropped are contained in the task; whoever joins it hears of the cancellation.
-        let _ = task.cancel();
+        let ran = task.cancel();
+        // Futures are counted by the registry, whether they were queued or waited.
+        if once && ran != Ran::Stale {
+            self.exits.closure_cancelled();
+        }
     }
 }
 
@@ -297,7 +305,11 @@ impl crate::poll::Bell for Shared {
         Shared::ring(self, lane);
     }
 
-    fn may_block(&self, wait: &mut dyn FnMut()) -> bool {
+    fn may_block(&self, lane: usize, wait: &mut dyn FnMut()) -> bool {
+        // A lane that blocks calls no pollers, so a task on it cannot wait for one of them.
+        if current::with_lane_of(self, |here| here.is_some_and(|here| here.lane == lane)) {
+            return false;
+        }
         match super::blocking::permit() {
             Some(_permit) => {
                 wait();

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use super::current;
 use super::phase::Phase;
 use super::shared::Shared;
+use crate::task::contain;
 
 /// How long lanes have after the deadline to drop what is left: a few passes and destructors.
 const ENDING_GRACE: Duration = Duration::from_millis(5);
@@ -59,6 +60,13 @@ pub(crate) fn shutdown(
     let here = current::with_lane_of(shared, |lane| lane.map(|lane| lane.lane));
     shared.phase.advance(Phase::Draining);
     shared.ring_all();
+    // Nobody will adopt what waits for a lane that has no thread.
+    let live = shared.exits.live(false);
+    for lane in shared.lanes().iter().filter(|lane| !live.contains(&lane.info.lane())) {
+        let waiting = lane.inbox.close();
+        // What is dropped here is user code; its panic belongs to nobody.
+        let _ = contain(|| drop(waiting));
+    }
     // A lane that waits for itself would wait for ever: the others go on, and this one leaves when it returns to its loop.
     let drained = here.is_none() && drain(shared, deadline);
 
@@ -67,6 +75,7 @@ pub(crate) fn shutdown(
     // Before *Ending*: this queues the futures that wait, and lanes take them from there. Afterwards this thread would drop them itself.
     shared.registry_ref().cancel_all();
     shared.phase.advance(Phase::Ending);
+    shared.exits.live(true);
     shared.ring_all();
     let left = match here {
         None => shared.exits.wait_all(deadline.max(Instant::now()) + ENDING_GRACE),
@@ -83,9 +92,11 @@ pub(crate) fn shutdown(
     if drained && left.is_empty() || here.is_some() {
         return Ok(());
     }
-    let (dropped_pollers, cancelled_in_queues) = shared.exits.take_dropped();
+    let (dropped_pollers, cancelled_closures) = shared.exits.take_dropped();
     let stuck = left.into_iter().map(|lane| stuck(shared, lane)).collect();
-    Err(ShutdownReport { stuck, dropped_pollers, cancelled_tasks: unfinished + cancelled_in_queues })
+    let report = ShutdownReport { stuck, dropped_pollers, cancelled_tasks: unfinished + cancelled_closures };
+    // Lanes may have been awake at the deadline and found nothing more to do: then nothing was cut short.
+    if report.is_empty() { Ok(()) } else { Err(report) }
 }
 
 /// Waits until nothing is left to do. `false`: the deadline came first.
@@ -105,12 +116,19 @@ fn drain(shared: &Shared, deadline: Instant) -> bool {
 
 /// Whether no poller lives, no future exists, and every lane sleeps beside empty queues. With work from outside refused, nothing can start again.
 fn is_at_rest(shared: &Shared) -> bool {
+    let asleep = || shared.sleepers.all_asleep(shared.exits.live(false));
     // Acquire: partner is the Release in `poller_ended`.
     shared.live_pollers.load(Acquire) == 0
         && shared.registry_ref().is_empty()
-        && shared.sleepers.all_asleep(0..shared.lanes().len())
+        && asleep()
         && !shared.work_waits()
-        && shared.sleepers.all_asleep(0..shared.lanes().len())
+        && asleep()
+}
+
+impl ShutdownReport {
+    fn is_empty(&self) -> bool {
+        self.stuck.is_empty() && self.dropped_pollers.is_empty() && self.cancelled_tasks == 0
+    }
 }
 
 fn stuck(shared: &Shared, lane: usize) -> StuckLane {

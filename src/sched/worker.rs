@@ -3,7 +3,6 @@
 //! The roles' turns are in files of their own: `poll_lane` (a pass, then a wait), `compute_lane` (a task, or the search for one), and
 //! `park` (the one way to block). A turn ends soon, so that the loop here sees rings, adoptions and the end of the runtime.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -18,7 +17,8 @@ use super::sleepers::{Left, Searching};
 use super::steal;
 use super::timers::Deadlines;
 use crate::placement::{LanePlan, Role, Sharing};
-use crate::poll::{PollerId, PollerSet, Sweep};
+use crate::poll::{PollerId, PollerSet, Sweep, Unbuilt};
+use crate::task::{Contained, contain};
 use crate::wait::clock::{Clock, Ticks, thread_cpu_ns};
 use crate::wait::controller::Controller;
 use crate::wait::ledger::{Kind as Time, Ledger, WINDOW_NS};
@@ -29,6 +29,8 @@ use crate::wait::waiter::Waiter;
 pub(crate) struct Worker {
     pub(super) shared: Arc<Shared>,
     pub(super) lane: usize,
+    /// What others see of this lane.
+    pub(super) me: Arc<Lane>,
     /// The part of it that code below the loop can reach.
     pub(super) cx: Rc<LaneCx>,
     entered: Entered,
@@ -42,6 +44,8 @@ pub(crate) struct Worker {
     pub(super) victims: Box<[usize]>,
     /// The other lanes of the pair: relief is for them.
     pub(super) siblings: Box<[usize]>,
+    /// What others see of those: looked at after every pass, and all the time while there is no task.
+    pub(super) beside: Box<[Arc<Lane>]>,
     pub(super) clock: Clock,
     /// The last look at the clock: where the stretch of time that is not booked yet began.
     pub(super) stamp: Ticks,
@@ -95,12 +99,15 @@ impl Worker {
         let entered = current::enter(Rc::clone(&cx));
         let plans: Vec<LanePlan> = shared.lanes().iter().map(|lane| lane.info.plan.clone()).collect();
         let victims: Box<[usize]> = steal::victims(lane, &plans).into();
-        let siblings = victims.iter().copied().filter(|&other| plans[other].pair == plans[lane].pair).collect();
+        let siblings: Box<[usize]> =
+            victims.iter().copied().filter(|&other| plans[other].pair == plans[lane].pair).collect();
+        let beside = siblings.iter().map(|&sibling| Arc::clone(&shared.lanes()[sibling])).collect();
         let settings = &shared.settings;
         let ticks = |duration| clock.rate().ticks_from(duration);
         let pause = pause::calibrate(&clock);
         Self {
             lane,
+            me: Arc::clone(&shared.lanes()[lane]),
             entered,
             pollers: PollerSet::new(ticks(settings.peek_refresh)),
             deadlines: Deadlines::new(),
@@ -110,6 +117,7 @@ impl Worker {
             linger: Linger::new(clock.ticks_from_ns(WAKE_COST_NS), ticks(settings.linger_max)),
             victims,
             siblings,
+            beside,
             clock,
             stamp: clock.now(),
             seen: shared.lane(lane).doorbell.epoch(),
@@ -158,7 +166,7 @@ impl Worker {
 
     #[inline]
     pub(super) fn own(&self) -> &Lane {
-        self.shared.lane(self.lane)
+        &self.me
     }
 
     /// Looks at what rang, if something did. `false`: the runtime ends.
@@ -176,13 +184,16 @@ impl Worker {
         if phase == Phase::Ending {
             return false;
         }
-        for _ in 0..DRAIN_MAX {
-            let Some(adoption) = self.shared.lane(self.lane).inbox.pop() else { break };
-            // Building takes as long as the user's code likes: nobody may count on this lane to find a task meanwhile.
+        if !self.own().inbox.is_empty() {
+            // Building a poller is user code and may take long. Nobody is woken for a task while somebody is counted as searching.
             self.leave_search();
-            let lane = self.shared.lane(self.lane);
-            let panicked = self.cx.while_doing(Doing::Pass, || {
-                adoption.build(&lane.info).is_some_and(|poller| self.pollers.adopt(poller, &lane.bell))
+        }
+        for _ in 0..DRAIN_MAX {
+            let Some(adoption) = self.me.inbox.pop() else { break };
+            let lane = &self.me;
+            let panicked = self.cx.while_doing(Doing::Pass, || match adoption.build(&lane.info) {
+                Ok(poller) => self.pollers.adopt(poller, &lane.bell),
+                Err(unbuilt) => unbuilt == Unbuilt::Panicked,
             });
             self.count_panics(u32::from(panicked));
         }
@@ -224,9 +235,9 @@ impl Worker {
         // Relaxed: a hint; the sibling may have begun or ended a moment ago.
         let busy = || {
             use std::sync::atomic::Ordering::Relaxed;
-            self.siblings.iter().any(|&sibling| self.shared.lane(sibling).has_tasks.load(Relaxed))
+            self.beside.iter().any(|sibling| sibling.has_tasks.load(Relaxed))
         };
-        self.shared.settings.wait.relief.wanted(may_share, may_share && busy())
+        self.shared.settings.wait.relief.wanted(may_share, busy)
     }
 
     /// Looks at the clock and books the stretch since the last look. Returns its length.
@@ -246,7 +257,7 @@ impl Worker {
     #[cold]
     fn settle(&mut self) {
         let cpu = self.cpu_ticks();
-        self.ledger.settle(self.stamp, cpu, &self.shared.lane(self.lane).times);
+        self.ledger.settle(self.stamp, cpu, &self.me.times);
     }
 
     pub(super) fn count_panics(&self, panics: u32) {
@@ -257,10 +268,9 @@ impl Worker {
 
     fn hook(&mut self, hook: Option<super::settings::LaneHook>) {
         let Some(hook) = hook else { return };
-        let info = &self.shared.lane(self.lane).info;
-        let called = self.cx.while_doing(Doing::Hook, || catch_unwind(AssertUnwindSafe(|| hook(info))));
-        // The panic hook of the process has reported it; the lane lives.
-        self.count_panics(u32::from(called.is_err()));
+        let info = &self.me.info;
+        let called = self.cx.while_doing(Doing::Hook, || contain(|| hook(info)));
+        self.count_panics(u32::from(called == Contained::Panicked));
     }
 
     /// Cancels until nothing is queued: dropping a task may wake another one, which comes to this lane's own deque, and after this
@@ -269,17 +279,19 @@ impl Worker {
         loop {
             self.shared.cancel_queued();
             let Some(task) = self.cx.queue.pop() else { break };
-            self.shared.exits.task_cancelled();
-            let _ = task.cancel();
+            self.shared.cancel(task);
         }
     }
 
     /// Drops what is left, on this thread, and says so.
     fn end(mut self) {
         let lane = self.lane;
-        let left: Vec<String> = self.pollers.names().map(Into::into).collect();
-        self.shared.exits.pollers_dropped(left);
-        self.own().inbox.close();
+        let waiting = self.own().inbox.close();
+        let left = self.pollers.names().chain(waiting.iter().map(|adoption| adoption.name()));
+        self.shared.exits.pollers_dropped(left.map(Into::into).collect());
+        let dropped = waiting.into_iter().map(|adoption| u32::from(contain(|| drop(adoption)) == Contained::Panicked));
+        let panics = self.cx.while_doing(Doing::Pass, || dropped.sum());
+        self.count_panics(panics);
         let panics = self.cx.while_doing(Doing::Pass, || self.pollers.drop_all());
         self.count_panics(panics);
         let stop = self.shared.settings.on_lane_stop.clone();

@@ -16,13 +16,13 @@ pub(super) fn catch<R>(code: impl FnOnce() -> R) -> Result<R, super::error::Payl
 /// Whether contained code panicked.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Contained {
+pub(crate) enum Contained {
     Quiet,
     Panicked,
 }
 
 /// Runs user code whose panic nobody waits for (a drop, a wake): the panic hook has reported it, the payload is dropped.
-pub(super) fn contain(code: impl FnOnce()) -> Contained {
+pub(crate) fn contain(code: impl FnOnce()) -> Contained {
     let Err(payload) = catch(code) else { return Contained::Quiet };
     // A payload may panic as it is dropped, and so may what that throws. There has to be an end: of the second generation, texts are
     // dropped and everything else is leaked.

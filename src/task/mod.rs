@@ -15,7 +15,7 @@
 //! - [`state`]: the state word, its numbered transitions and what each obliges to. Read it first.
 //! - [`header`]: what is the same for all types; [`raw`]: the allocation and the verbs that know the type; [`body`]: closure or future.
 //! - [`runnable`], [`handle`], [`waker`]: the three ways to hold a task. [`registry`]: the futures that have not ended.
-//! - [`contain`], [`error`]: where panics end, and what becomes of them.
+//! - [`mod@contain`], [`error`]: where panics end, and what becomes of them.
 //!
 //! # Who may touch what
 //!
@@ -58,6 +58,8 @@ use std::future::Future;
 use std::mem::offset_of;
 use std::sync::Arc;
 
+#[cfg(not(twolane_loom))]
+pub(crate) use contain::{Contained, contain};
 pub use error::JoinError;
 #[cfg(not(twolane_loom))]
 pub(crate) use error::panic_message;

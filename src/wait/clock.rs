@@ -41,6 +41,11 @@ pub(crate) trait Spin {
     fn pause(&self);
 }
 
+/// Names of the kernel's clock sources that are the cpu's own counter, or are computed from it: while it keeps time by one of
+/// them, it trusts the counter.
+pub(crate) const KERNEL_COUNTER_SOURCES: [&str; 4] =
+    ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
+
 /// A clock that costs a few nanoseconds to read. Copies are the same clock; all clocks over the cpu's counter in a
 /// process are the same.
 #[derive(Clone, Copy, Debug)]
@@ -119,14 +124,18 @@ impl Clock {
         self.rate.ticks_from_ns(ns)
     }
 
-    /// Nanoseconds that make `ticks` ticks; saturates.
-    pub(crate) fn ns_from_ticks(&self, ticks: u64) -> u64 {
-        self.rate.ns_from_ticks(ticks)
-    }
-
     /// A number of ticks as a [`Duration`].
     pub(crate) fn duration(&self, ticks: u64) -> Duration {
         self.rate.duration(ticks)
+    }
+}
+
+impl fmt::Display for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.source() {
+            Source::Counter => write!(f, "the cpu's counter at {} MHz", self.rate.hz() / 1_000_000),
+            Source::Monotonic => f.write_str("CLOCK_MONOTONIC"),
+        }
     }
 }
 

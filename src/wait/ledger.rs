@@ -211,6 +211,7 @@ pub(crate) struct Split {
 
 impl Split {
     /// What the lane's thread used of its cpu.
+    #[cfg(test)]
     pub(crate) fn on_cpu(&self) -> u64 {
         [self.busy, self.empty, self.doze, self.task, self.lent].iter().fold(0, |sum, ticks| sum.saturating_add(*ticks))
     }

@@ -62,11 +62,11 @@ pub enum Relief {
 
 impl Relief {
     /// Whether relief is wanted now. `may_share`: the two lanes share a core, or may do so for all that is known.
-    /// `sibling_busy`: the paired lane has something to run.
+    /// `sibling_busy`: the paired lane has something to run; asked only where it matters, since its line is another cpu's.
     #[inline]
-    pub(crate) fn wanted(self, may_share: bool, sibling_busy: bool) -> bool {
+    pub(crate) fn wanted(self, may_share: bool, sibling_busy: impl FnOnce() -> bool) -> bool {
         match self {
-            Relief::Auto => may_share && sibling_busy,
+            Relief::Auto => may_share && sibling_busy(),
             Relief::Always => true,
             Relief::Off => false,
         }
@@ -354,7 +354,7 @@ mod tests {
             (Relief::Always, false, false, true),
             (Relief::Off, true, true, false),
         ] {
-            assert_eq!(relief.wanted(may_share, busy), wanted, "{relief:?}, {may_share}, {busy}");
+            assert_eq!(relief.wanted(may_share, || busy), wanted, "{relief:?}, {may_share}, {busy}");
         }
     }
 }

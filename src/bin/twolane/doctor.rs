@@ -1,0 +1,148 @@
+//! `twolane doctor`: prints the library's report.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+use twolane::doctor::{Finding, Instructions, Report, Roots, Severity, WorkQueue, examine};
+use twolane::topology::{Cpu, CpuList, Quota, Smt, Topology};
+
+use crate::output;
+
+/// Says what is there, what it means for lanes, and what to type where something can be mended.
+///
+/// Changes nothing. Run it where the service runs: in its container, as its user,
+/// with its affinity mask.
+///
+/// Exit code: 0 if all is well or merely worth knowing; 1 with warnings; 2 with
+/// errors (a runtime with default options cannot be built) or wrong options.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_long_help = JSON_FORMAT)]
+pub struct Options {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Examine the sys, proc and dev trees under DIR instead of this machine
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+}
+
+/// The names that programs may rely on; more may be added to them, in the same format.
+const JSON_FORMAT: &str = "\
+JSON (format 1):
+  format        1
+  root          directory above sys and proc
+  worst         \"ok\", \"info\", \"warning\" or \"error\"
+  exit_code     as of this program
+  machine       null, or: online, allowed, isolated (lists such as \"0-3,8\"),
+                cores, siblings (\"visible\", \"absent\", \"unknown\"), hypervisor,
+                quota (null, or: cpus, file)
+  instructions  waitpkg, mwaitx, movdir64b, enqcmd: true if stated by the cpu
+  work_queues   list of: name, device, label, state, mode, type, driver, size,
+                node (null, or: path, mode (octal text), uid, gid,
+                open_to_us (null if not known))
+  findings      list of: id (stable), topic, severity, what, why,
+                remedy (list of lines to type or edit, in order; one that begins
+                with \"or: \" is an alternative), seen_on_hardware";
+
+/// Prints the report. Returns the exit code.
+pub fn run(options: &Options) -> Result<u8, String> {
+    let roots = match &options.root {
+        Some(root) if root.is_dir() => Roots::under(root),
+        Some(root) => return Err(format!("--root {}: no such directory", root.display())),
+        None => Roots::live(),
+    };
+    let report = examine(&roots);
+    let text = match options.json {
+        true => format!("{:#}\n", as_json(&report)),
+        false => report.to_string(),
+    };
+    output::print(&text)?;
+    Ok(exit_code(&report))
+}
+
+fn exit_code(report: &Report) -> u8 {
+    match report.worst() {
+        Severity::Ok | Severity::Info => 0,
+        Severity::Warning => 1,
+        _ => crate::FAILED,
+    }
+}
+
+fn as_json(report: &Report) -> Value {
+    json!({
+        "format": 1,
+        "root": report.root.display().to_string(),
+        "worst": report.worst().name(),
+        "exit_code": exit_code(report),
+        "machine": report.topology.as_ref().map(machine),
+        "instructions": instructions(report.instructions),
+        "work_queues": report.work_queues.iter().map(work_queue).collect::<Vec<_>>(),
+        "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
+    })
+}
+
+fn machine(topology: &Topology) -> Value {
+    let list = |is: fn(&Cpu) -> bool| {
+        topology.cpus.iter().filter(|cpu| is(cpu)).map(|cpu| cpu.id).collect::<CpuList>().to_string()
+    };
+    let siblings = match topology.smt {
+        Smt::Visible => "visible",
+        Smt::Absent => "absent",
+        _ => "unknown",
+    };
+    let quota = |quota: &Quota| json!({ "cpus": quota.cpus, "file": quota.source.display().to_string() });
+    json!({
+        "online": list(|cpu| cpu.online),
+        "allowed": list(|cpu| cpu.allowed),
+        "isolated": list(|cpu| cpu.isolated),
+        "cores": topology.cpus.iter().filter(|cpu| cpu.online && cpu.id == cpu.core).count(),
+        "siblings": siblings,
+        "hypervisor": topology.hypervisor,
+        "quota": topology.quota.as_ref().map(quota),
+    })
+}
+
+fn instructions(instructions: Instructions) -> Value {
+    json!({
+        "waitpkg": instructions.waitpkg,
+        "mwaitx": instructions.mwaitx,
+        "movdir64b": instructions.movdir64b,
+        "enqcmd": instructions.enqcmd,
+    })
+}
+
+fn work_queue(queue: &WorkQueue) -> Value {
+    let node = queue.node.map(|node| {
+        json!({
+            "path": format!("/dev/dsa/{}", queue.name),
+            "mode": format!("{:03o}", node.mode),
+            "uid": node.uid,
+            "gid": node.gid,
+            "open_to_us": node.open_to_us,
+        })
+    });
+    json!({
+        "name": queue.name,
+        "device": queue.device,
+        "label": queue.label,
+        "state": queue.state,
+        "mode": queue.mode,
+        "type": queue.kind,
+        "driver": queue.driver,
+        "size": queue.size,
+        "node": node,
+    })
+}
+
+fn finding(finding: &Finding) -> Value {
+    json!({
+        "id": finding.id,
+        "topic": finding.topic.name(),
+        "severity": finding.severity.name(),
+        "what": finding.what,
+        "why": finding.why,
+        "remedy": finding.remedy,
+        "seen_on_hardware": finding.seen_on_hardware,
+    })
+}

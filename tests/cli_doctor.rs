@@ -1,0 +1,342 @@
+//! `twolane doctor` names what is wrong with a machine, and what to type, and exits by severity.
+#![cfg(all(feature = "cli", feature = "sim"))]
+
+mod cli_run;
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use cli_run::{assert_refused, command, look, machine, run};
+use serde_json::Value;
+use tempfile::TempDir;
+use twolane::sim::host::{GroupVersion, HostTree};
+
+/// A machine with nothing to complain about: its clock is good, and it waits as it should.
+fn healthy(tree: &HostTree, more_flags: &str) -> TempDir {
+    let dir = machine(tree);
+    let path = dir.path().join("proc/cpuinfo");
+    let cpuinfo = fs::read_to_string(&path).unwrap();
+    fs::write(path, cpuinfo.replace("fpu", &format!("fpu constant_tsc nonstop_tsc {more_flags}"))).unwrap();
+    put(dir.path(), "sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n");
+    dir
+}
+
+/// Writes a file with all directories above it.
+fn put(dir: &Path, path: &str, text: &str) {
+    let path = dir.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn as_json(dir: &Path) -> (Option<i32>, Value) {
+    let said = look("doctor", dir, &["--json"]);
+    (said.code, serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {said:?}")))
+}
+
+fn finding<'a>(report: &'a Value, id: &str) -> Option<&'a Value> {
+    report["findings"].as_array().unwrap().iter().find(|finding| finding["id"] == id)
+}
+
+/// The machine has the finding, of that severity, with a remedy that says `remedy`, in JSON and in print.
+#[track_caller]
+fn assert_found(dir: &Path, id: &str, severity: &str, remedy: &str) {
+    let (code, report) = as_json(dir);
+    let found = finding(&report, id).unwrap_or_else(|| panic!("no {id} in {report:#}"));
+    assert_eq!(found["severity"], severity, "{found:#}");
+    let lines = found["remedy"].as_array().unwrap();
+    assert!(lines.iter().any(|line| line.as_str().unwrap().contains(remedy)), "{remedy:?} in {found:#}");
+    let worst = report["worst"].as_str().unwrap();
+    let wanted = match worst {
+        "ok" | "info" => 0,
+        "warning" => 1,
+        _ => 2,
+    };
+    assert_eq!((code, &report["exit_code"]), (Some(wanted), &wanted.into()), "by {worst}");
+    let printed = look("doctor", dir, &[]);
+    assert!(printed.code == code && printed.out.contains(remedy), "{remedy:?} in {printed:?}");
+}
+
+#[test]
+fn a_healthy_machine_is_0_and_warnings_are_1_and_errors_are_2() {
+    let good = healthy(&HostTree::adjacent(4, 2), "");
+    let (code, report) = as_json(good.path());
+    assert_eq!((code, &report["worst"]), (Some(0), &"info".into()), "{report:#}");
+
+    let hidden = healthy(&HostTree::adjacent(4, 1).hypervisor(), "");
+    assert_eq!(as_json(hidden.path()).0, Some(1));
+
+    let nothing = tempfile::tempdir().unwrap();
+    assert_found(nothing.path(), "machine.unreadable", "error", "mount -t sysfs");
+    assert_eq!(as_json(nothing.path()).0, Some(2));
+}
+
+#[test]
+fn json_has_the_keys_that_the_help_promises() {
+    let dir = healthy(&HostTree::apart(4, 2).isolated("3,7").affinity("0-2,4-6"), "waitpkg");
+    let (_, report) = as_json(dir.path());
+    assert_eq!(report["format"], 1);
+    assert_eq!(report["root"], dir.path().to_str().unwrap());
+    let machine = &report["machine"];
+    assert_eq!(
+        (&machine["online"], &machine["allowed"], &machine["isolated"]),
+        (&"0-7".into(), &"0-2,4-6".into(), &"3,7".into())
+    );
+    assert_eq!(
+        (&machine["cores"], &machine["siblings"], &machine["hypervisor"]),
+        (&4.into(), &"visible".into(), &false.into())
+    );
+    assert!(machine["quota"].is_null());
+    assert_eq!(report["instructions"]["waitpkg"], true);
+    assert_eq!(report["instructions"]["enqcmd"], false);
+    assert_eq!(report["work_queues"], Value::Array(Vec::new()));
+    for finding in report["findings"].as_array().unwrap() {
+        for key in ["id", "topic", "severity", "what", "why"] {
+            assert!(finding[key].is_string(), "{key} of {finding:#}");
+        }
+        assert!(finding["remedy"].is_array() && finding["seen_on_hardware"].is_boolean(), "{finding:#}");
+    }
+}
+
+#[test]
+fn hidden_siblings() {
+    let dir = healthy(&HostTree::adjacent(4, 1).hypervisor(), "");
+    assert_found(dir.path(), "siblings.hidden", "warning", "-smp 4,sockets=1,cores=2,threads=2");
+    let (_, report) = as_json(healthy(&HostTree::adjacent(2, 2).hypervisor(), "").path());
+    assert!(finding(&report, "siblings.hidden").is_none(), "they are shown");
+}
+
+#[test]
+fn smt_switched_off() {
+    let dir = healthy(&HostTree::apart(4, 2).smt_off(), "");
+    assert_found(dir.path(), "siblings.off", "info", "echo on > /sys/devices/system/cpu/smt/control");
+}
+
+#[test]
+fn a_mask_that_splits_cores() {
+    let dir = healthy(&HostTree::apart(4, 2).affinity("0-2,4"), "");
+    assert_found(dir.path(), "process.split-cores", "warning", "taskset -c 0-2,4-6 SERVICE");
+}
+
+#[test]
+fn a_quota_below_the_lanes() {
+    for (version, remedy) in [
+        (GroupVersion::V1, "echo '200000' > /sys/fs/cgroup/cpu/pod/cpu.cfs_quota_us"),
+        (GroupVersion::V2, "echo '200000 100000' > /sys/fs/cgroup/pod/cpu.max"),
+    ] {
+        let tree = HostTree::adjacent(4, 2).groups(version, "/pod").quota("/pod", 150_000, 100_000);
+        assert_found(healthy(&tree, "").path(), "quota.below-lanes", "warning", remedy);
+    }
+    // Enough for some pairs: worth knowing, and fine.
+    let some = HostTree::adjacent(4, 2).groups(GroupVersion::V2, "/pod").quota("/pod", 200_000, 50_000);
+    let dir = healthy(&some, "");
+    assert_found(dir.path(), "quota.fewer-lanes", "info", "echo '400000 50000' > /sys/fs/cgroup/pod/cpu.max");
+    assert_eq!(as_json(dir.path()).0, Some(0));
+}
+
+#[test]
+fn a_group_that_was_throttled() {
+    let tree = HostTree::adjacent(4, 2).groups(GroupVersion::V2, "/pod").quota("/pod", 400_000, 50_000);
+    let dir = healthy(&tree, "");
+    let stat = "sys/fs/cgroup/pod/cpu.stat";
+    put(dir.path(), stat, "usage_usec 5\nnr_periods 90\nnr_throttled 0\n");
+    assert_eq!(as_json(dir.path()).0, Some(0));
+    put(dir.path(), stat, "usage_usec 5\nnr_periods 90\nnr_throttled 7\n");
+    assert_found(dir.path(), "quota.throttled", "warning", "watch -d grep throttled /sys/fs/cgroup/pod/cpu.stat");
+}
+
+#[test]
+fn a_real_time_class() {
+    let dir = healthy(&HostTree::adjacent(4, 2), "");
+    let stat = |policy| {
+        let zeros = |count| vec!["0"; count].join(" ");
+        format!("7 (a) b) R {} {policy} {}\n", zeros(37), zeros(11))
+    };
+    put(dir.path(), "proc/self/stat", &stat(0));
+    assert_eq!(as_json(dir.path()).0, Some(0));
+    put(dir.path(), "proc/self/stat", &stat(1));
+    assert_found(dir.path(), "process.real-time", "warning", "chrt --other 0");
+}
+
+#[test]
+fn isolated_cpus() {
+    let dir = healthy(&HostTree::adjacent(4, 2).isolated("4-7").affinity("0-3"), "");
+    assert_found(dir.path(), "isolation.unused", "info", "TWOLANE_CPUS=4-7");
+    assert_found(dir.path(), "isolation.ticks", "info", "nohz_full=4-7 rcu_nocbs=4-7");
+    put(dir.path(), "sys/devices/system/cpu/nohz_full", "4-7\n");
+    let (_, report) = as_json(dir.path());
+    assert!(finding(&report, "isolation.clear").is_some(), "nohz_full brings rcu_nocbs with it: {report:#}");
+
+    let only = healthy(&HostTree::adjacent(4, 2).isolated("4-7").affinity("4-7"), "");
+    assert_found(only.path(), "isolation.no-balance", "warning", "taskset -c ORDINARY,4-7");
+}
+
+#[test]
+fn limits_on_wait_instructions() {
+    const MAX_TIME: &str = "sys/devices/system/cpu/umwait_control/max_time";
+    const ENABLE_C02: &str = "sys/devices/system/cpu/umwait_control/enable_c02";
+    let dir = healthy(&HostTree::adjacent(4, 2), "waitpkg");
+    put(dir.path(), ENABLE_C02, "1\n");
+    for (max_time, id) in [("100000", "umwait.limit"), ("0", "umwait.unlimited"), ("400", "umwait.short")] {
+        put(dir.path(), MAX_TIME, max_time);
+        let (_, report) = as_json(dir.path());
+        assert_eq!(finding(&report, id).unwrap()["seen_on_hardware"], false);
+    }
+    put(dir.path(), MAX_TIME, "0\n");
+    assert_found(
+        dir.path(),
+        "umwait.unlimited",
+        "warning",
+        "echo 100000 > /sys/devices/system/cpu/umwait_control/max_time",
+    );
+    put(dir.path(), ENABLE_C02, "0\n");
+    assert_found(dir.path(), "umwait.no-c02", "warning", "echo 1 > /sys/devices/system/cpu/umwait_control/enable_c02");
+
+    // Without the instructions nobody asks for their limits.
+    let without = healthy(&HostTree::adjacent(4, 2), "");
+    put(without.path(), MAX_TIME, "0\n");
+    assert!(finding(&as_json(without.path()).1, "umwait.unlimited").is_none());
+}
+
+#[test]
+fn a_clock_that_is_none() {
+    let dir = healthy(&HostTree::adjacent(4, 2), "");
+    let sources = "sys/devices/system/clocksource/clocksource0";
+    put(dir.path(), &format!("{sources}/current_clocksource"), "hpet\n");
+    assert_found(dir.path(), "clock.slow-source", "warning", "dmesg");
+    put(dir.path(), &format!("{sources}/available_clocksource"), "tsc hpet acpi_pm\n");
+    assert_found(dir.path(), "clock.slow-source", "warning", "echo tsc > /sys/devices/system/clocksource");
+
+    let unstated = machine(&HostTree::adjacent(4, 2));
+    assert!(finding(&as_json(unstated.path()).1, "clock.not-invariant").is_some());
+}
+
+#[test]
+fn no_work_queue() {
+    let dir = healthy(&HostTree::adjacent(4, 2), "");
+    for step in ["intel_iommu=on,sm_on", "modprobe idxd", "accel-config enable-wq dsa0/wq0.0"] {
+        assert_found(dir.path(), "queues.none", "info", step);
+    }
+    put(dir.path(), "proc/cmdline", "quiet intel_iommu=on,sm_on\n");
+    assert!(!look("doctor", dir.path(), &[]).out.contains("sm_on"), "what is there need not be typed");
+    put(dir.path(), "sys/bus/pci/devices/0000:6a:01.0/vendor", "0x8086\n");
+    put(dir.path(), "sys/bus/pci/devices/0000:6a:01.0/device", "0x0b25\n");
+    assert_found(dir.path(), "queues.no-driver", "info", "modprobe idxd");
+}
+
+#[test]
+fn work_queues_one_by_one() {
+    let dir = healthy(&HostTree::adjacent(4, 2), "movdir64b enqcmd");
+    let bus = "sys/bus/dsa/devices";
+    let queue = |name: &str, state: &str, kind: &str| {
+        for (file, text) in [
+            ("state", state),
+            ("type", kind),
+            ("mode", "shared"),
+            ("size", "16"),
+            ("name", "mine"),
+            ("driver_name", kind),
+        ] {
+            put(dir.path(), &format!("{bus}/dsa2/{name}/{file}"), &format!("{text}\n"));
+        }
+    };
+    put(dir.path(), &format!("{bus}/dsa2/state"), "enabled\n");
+    put(dir.path(), &format!("{bus}/iax3/state"), "enabled\n");
+    assert_found(dir.path(), "queues.unconfigured", "info", "accel-config enable-wq dsa2/wq2.0");
+
+    queue("wq2.0", "disabled", "user");
+    assert_found(dir.path(), "queues.not-enabled", "info", "accel-config enable-wq dsa2/wq2.0");
+    queue("wq2.0", "enabled", "kernel");
+    assert_found(dir.path(), "queues.not-for-users", "info", "--type=user --driver-name=user");
+    queue("wq2.0", "enabled", "user");
+    assert_found(dir.path(), "queues.no-node", "warning", "--device=/dev/dsa/wq2.0");
+
+    // A node of ours, seen by somebody else.
+    put(dir.path(), "dev/dsa/wq2.0", "");
+    let node = dir.path().join("dev/dsa/wq2.0");
+    fs::set_permissions(&node, fs::Permissions::from_mode(0o600)).unwrap();
+    let status = fs::read_to_string(dir.path().join("proc/self/status")).unwrap();
+    let nobody = "Uid:\t9 4000000 9 9\nGid:\t9 4000000 9 9\nCapEff:\t0\n";
+    put(dir.path(), "proc/self/status", &format!("{status}{nobody}"));
+    assert_found(dir.path(), "queues.not-permitted", "warning", "chgrp GROUP /dev/dsa/wq2.0");
+    fs::set_permissions(&node, fs::Permissions::from_mode(0o666)).unwrap();
+    let (code, report) = as_json(dir.path());
+    assert_eq!((code, finding(&report, "queues.usable").is_some()), (Some(0), true), "{report:#}");
+    let queue = &report["work_queues"][0];
+    assert_eq!((&queue["name"], &queue["device"], &queue["mode"]), (&"wq2.0".into(), &"dsa2".into(), &"shared".into()));
+    assert_eq!((&queue["label"], &queue["size"], &queue["type"]), (&"mine".into(), &16.into(), &"user".into()));
+    assert_eq!((&queue["node"]["mode"], &queue["node"]["open_to_us"]), (&"666".into(), &true.into()));
+
+    put(dir.path(), &format!("{bus}/dsa2/pasid_enabled"), "0\n");
+    assert_found(dir.path(), "queues.no-pasid", "warning", "intel_iommu=on,sm_on");
+    put(dir.path(), &format!("{bus}/dsa2/state"), "halted\n");
+    assert_found(dir.path(), "queues.device-halted", "warning", "accel-config disable-device dsa2");
+}
+
+#[test]
+fn what_was_never_seen_is_said_and_what_of_it_is_here() {
+    for (dir, here) in [
+        (healthy(&HostTree::adjacent(4, 1), ""), "none of these"),
+        (healthy(&HostTree::adjacent(4, 2), "waitpkg"), "this machine has: SMT siblings, WAITPKG."),
+        (healthy(&HostTree::adjacent(4, 1), "mwaitx"), "this machine has: MWAITX."),
+    ] {
+        let (_, report) = as_json(dir.path());
+        let unseen = finding(&report, "unseen").unwrap();
+        let why = unseen["why"].as_str().unwrap();
+        for what in ["SMT siblings", "WAITPKG", "MWAITX", "DSA", here] {
+            assert!(why.contains(what), "{what:?} in {why:?}");
+        }
+    }
+}
+
+#[test]
+fn this_machine() {
+    let said = run(&mut command(&["doctor"]));
+    assert!(matches!(said.code, Some(0 | 1)), "{said:?}");
+    for topic in ["machine", "process", "isolation", "waits", "clock", "work queues", "never seen"] {
+        assert!(said.out.lines().any(|line| line == topic), "{topic} in {said:?}");
+    }
+    let long = |line: &&str| line.chars().count() > 80 && !line.trim_start().starts_with('>');
+    assert_eq!(said.out.lines().find(long), None, "fits a terminal, but for commands");
+}
+
+#[test]
+fn help_is_no_failure() {
+    for arguments in [&["--help"][..], &["doctor", "--help"], &["plan", "-h"], &["--version"]] {
+        let said = run(&mut command(arguments));
+        assert!(said.code == Some(0) && said.out.ends_with('\n') && said.err.is_empty(), "{said:?}");
+    }
+}
+
+#[test]
+fn wrong_options_are_one_line() {
+    for (arguments, words) in [
+        (&["doctor", "--fast"][..], &["'--fast'"][..]),
+        (&["doctor", "--root"], &["--root"]),
+        (&["doctor", "--root", "/no/such/place"], &["/no/such/place", "no such directory"]),
+        (&["cure"], &["'cure'"]),
+        (&[], &["doctor", "plan"]),
+    ] {
+        assert_refused(&run(&mut command(arguments)), words);
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_failure() {
+    let dir = healthy(&HostTree::adjacent(4, 2), "");
+    let (reader, writer) = UnixStream::pair().unwrap();
+    drop(reader);
+    let mut doctor = command(&["doctor", "--root", dir.path().to_str().unwrap()]);
+    let output = doctor.stdout(OwnedFd::from(writer)).output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap()), (Some(0), String::new()));
+}
+
+#[test]
+fn a_full_disk_is_one() {
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = command(&["doctor"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("cannot write the output"));
+}
