@@ -102,9 +102,11 @@ mod lanes {
             let rung = handle.spawn_poller(Where::Any, "ring", counts.ring().lend_while_armed(true)).expect("it runs");
             let built = handle.spawn_poller_with(Where::Any, "built", |_: &LaneInfo| {
                 let here = std::rc::Rc::new(0);
-                Ok::<_, std::io::Error>(move |_: &mut PollCx<'_>| {
-                    if *here == 0 { Progress::Idle } else { Progress::Done }
-                })
+                Ok::<_, std::io::Error>(
+                    move |_: &mut PollCx<'_>| {
+                        if *here == 0 { Progress::Idle } else { Progress::Done }
+                    },
+                )
             });
             thread::yield_now();
             rung.ring();
