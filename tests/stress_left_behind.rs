@@ -74,7 +74,7 @@ fn a_hand_off_that_only_the_lending_lane_can_run() {
     let poller = poll_fn(move |cx: &mut PollCx<'_>| match goes.try_recv() {
         Ok(()) => {
             let ran = ran.clone();
-            drop(cx.spawn_compute(move || drop(ran.send(()))));
+            drop(cx.spawn_compute(move || _ = ran.send(())));
             Progress::Busy(1)
         }
         Err(_) => Progress::Idle,

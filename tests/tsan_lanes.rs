@@ -86,7 +86,7 @@ mod lanes {
             waker.into_iter().for_each(Waker::wake);
             thread::yield_now();
         }
-        assert_eq!(handle.block_on(future).ok().expect("outside the lanes").expect("no panic"), EACH);
+        assert_eq!(handle.block_on(future).expect("outside the lanes").expect("no panic"), EACH);
     }
 
     /// Pollers that hand off, are rung, and come back with what they counted.
