@@ -98,7 +98,8 @@ pub struct Metrics {
 /// What one lane did since the runtime was built.
 ///
 /// `busy + empty + dozing` is the cpu time of the lane's thread, as its own CLOCK_THREAD_CPUTIME_ID tells it; `parked` and `preempted` are
-/// wall time in which it used none.
+/// wall time in which it used none. A stretch is booked when it ends: a task that runs for a second shows nothing for a second. Time that a task
+/// spends blocked in the kernel (a lock, a file) is wall time without cpu time, and shows as `preempted`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LaneMetrics {
@@ -128,7 +129,7 @@ pub struct LaneMetrics {
     pub dozes: u64,
     /// Dozes ended by the doorbell for nothing: no poller and no inbox had anything.
     pub doze_false_wakes: u64,
-    /// Times blocked in the kernel.
+    /// Times blocked in the kernel, one that lasts included.
     pub parks: u64,
     /// Times that a poller refused to be armed, or that something came while the lane armed.
     pub park_refusals: u64,
@@ -142,7 +143,7 @@ pub struct LaneMetrics {
     pub tasks: u64,
     /// Those of them that ran while the lane had pollers.
     pub lent_tasks: u64,
-    /// Tasks that pollers handed to the sibling.
+    /// Tasks that pollers handed to the sibling through their [`PollCx`](crate::PollCx).
     pub hand_offs: u64,
     /// Tasks taken from other lanes' queues.
     pub steals: u64,

@@ -101,7 +101,7 @@ impl Runtime {
     /// Ends the runtime: refuses work from outside, asks pollers to end, runs what is queued, drops futures that merely wait, joins the lanes.
     ///
     /// Pollers see [`PollCx::stopping`](crate::PollCx::stopping) and end with `Done` or `Idle`. Tasks that run may spawn more until everything
-    /// is at rest. At the deadline what is left is dropped on its lane, and its handles are told.
+    /// is at rest. At the deadline what is left is dropped on its lane, and its handles are told. Returns at most 50 ms after it.
     ///
     /// # Errors
     /// [`ShutdownReport`]: what was still live at the deadline. Lanes that are stuck in user code are named and left behind; everything else has

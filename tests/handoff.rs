@@ -105,6 +105,8 @@ fn a_pass_wakes_at_most_once_however_much_it_hands_off() {
             let before = rt.metrics().lanes[1].wakes;
             ask();
             common::until("all have run", || done.load(SeqCst) == round * 30);
+            // Counted by the waker after its system call, so perhaps a moment later.
+            common::until("the wake is counted", || rt.metrics().lanes[1].wakes > before);
             assert_eq!(rt.metrics().lanes[1].wakes - before, 1, "one lane slept, one wake");
         }
         assert!(wakes_within.lock().unwrap().iter().all(|&wakes| wakes == 0), "a wake from inside a pass");

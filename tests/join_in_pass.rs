@@ -88,7 +88,8 @@ fn inside_the_drop_of_a_poller_that_the_shutdown_drops() {
         let (tell, hear) = channel();
         let poller = rt.spawn_poller(Where::Any, "stubborn", Stubborn(rt.handle(), tell)).unwrap();
         let report = rt.shutdown(std::time::Duration::from_millis(20)).unwrap_err();
-        assert_eq!(report.dropped_pollers, ["stubborn"]);
+        // If the lane had no cpu after the deadline, it counts as stuck, and drops the poller a moment later.
+        assert!(report.dropped_pollers == ["stubborn"] || report.stuck.len() == 1, "{report}");
         assert_eq!(hear.recv_timeout(LIMIT), Ok(ALL_REFUSED));
         assert!(matches!(poller.join(), Err(PollerError::Shutdown)));
     });

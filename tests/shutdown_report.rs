@@ -3,7 +3,7 @@
 mod common;
 use common::{Gate, LIMIT, SOON, occupy, one_compute_lane, pairs, within};
 use std::time::{Duration, Instant};
-use twolane::{Error, PollCx, PollerError, Progress, Runtime, ShutdownReport, Where};
+use twolane::{Error, PollCx, PollerError, Progress, Runtime, ShutdownReport, StuckLane, Where};
 
 const DEADLINE: Duration = Duration::from_millis(100);
 /// What a loaded machine may take on top, and far below anything that waits for what is stuck.
@@ -15,6 +15,11 @@ fn fails_on_time(rt: Runtime) -> ShutdownReport {
     let took = began.elapsed();
     assert!(took >= DEADLINE && took < DEADLINE + LATE, "{took:?}");
     report
+}
+
+/// What the report says of a lane. On a loaded machine others, that had no cpu after the deadline, may be named beside it.
+fn stuck(report: &ShutdownReport, lane: usize) -> &StuckLane {
+    report.stuck.iter().find(|stuck| stuck.lane == lane).unwrap_or_else(|| panic!("{report}"))
 }
 
 #[test]
@@ -33,8 +38,8 @@ fn a_closure_that_does_not_return() {
         });
         begun.wait();
         let report = fails_on_time(rt);
-        let [stuck] = &report.stuck[..] else { panic!("{report}") };
-        assert_eq!((stuck.lane, stuck.cpu), (1, None));
+        let stuck = stuck(&report, 1);
+        assert_eq!(stuck.cpu, None);
         assert!(stuck.doing.contains("a_closure_that_does_not_return"), "the type of the closure: {}", stuck.doing);
         assert!(report.dropped_pollers.is_empty() && report.cancelled_tasks == 0, "{report:?}");
         assert!(report.to_string().contains("lane 1 is stuck in a task of type"), "{report}");
@@ -57,8 +62,7 @@ fn a_poller_that_does_not_return() {
         });
         begun.wait();
         let report = fails_on_time(rt);
-        let [stuck] = &report.stuck[..] else { panic!("{report}") };
-        assert_eq!((stuck.lane, &*stuck.doing), (0, "poller `rx7`"));
+        assert_eq!(stuck(&report, 0).doing, "poller `rx7`");
         end.open();
         assert!(poller.unwrap().join().is_ok());
     });
@@ -100,8 +104,7 @@ fn a_poller_that_is_being_built() {
         });
         begun.wait();
         let report = fails_on_time(rt);
-        let [stuck] = &report.stuck[..] else { panic!("{report}") };
-        assert_eq!(stuck.lane, 0);
+        stuck(&report, 0);
         end.open();
         assert!(matches!(poller.unwrap().join(), Err(PollerError::Shutdown)));
     });
@@ -110,26 +113,32 @@ fn a_poller_that_is_being_built() {
 #[test]
 fn pollers_that_refuse_to_end_and_tasks_behind_a_stuck_one() {
     within(LIMIT, || {
-        let rt = one_compute_lane();
-        let endless: Vec<_> = ["rx0", "rx1"]
-            .map(|name| rt.spawn_poller(Where::Any, name, |_: &mut PollCx<'_>| Progress::Busy(0)).unwrap())
-            .into();
-        common::until("they are adopted", || endless.iter().all(|poller| poller.stats().calls > 0));
-        let end = occupy(&rt);
-        let closures: Vec<_> = (0..5).map(|n| rt.spawn_compute(move || n)).collect();
-        let futures: Vec<_> = (0..5).map(|n| rt.spawn(std::future::ready(n))).collect();
-        let report = fails_on_time(rt);
-        assert_eq!(report.dropped_pollers, ["rx0", "rx1"]);
-        assert_eq!(report.cancelled_tasks, 10, "each of them counted once");
-        assert_eq!(report.stuck.len(), 1, "{report}");
-        assert!(report.to_string().contains("dropped pollers: rx0, rx1; cancelled tasks: 10"), "{report}");
-        for task in closures.into_iter().chain(futures) {
-            assert!(task.join().unwrap_err().is_cancelled());
-        }
-        for poller in endless {
-            assert!(matches!(poller.join(), Err(PollerError::Shutdown)));
-        }
-        end.open();
+        common::undisturbed(|| {
+            let rt = one_compute_lane();
+            let endless: Vec<_> = ["rx0", "rx1"]
+                .map(|name| rt.spawn_poller(Where::Any, name, |_: &mut PollCx<'_>| Progress::Busy(0)).unwrap())
+                .into();
+            common::until("they are adopted", || endless.iter().all(|poller| poller.stats().calls > 0));
+            let end = occupy(&rt);
+            let closures: Vec<_> = (0..5).map(|n| rt.spawn_compute(move || n)).collect();
+            let futures: Vec<_> = (0..5).map(|n| rt.spawn(std::future::ready(n))).collect();
+            let report = fails_on_time(rt);
+            end.open();
+            if report.stuck.len() == 2 {
+                return None; // the poll lane had no cpu after the deadline, so it counts as stuck
+            }
+            assert_eq!(report.dropped_pollers, ["rx0", "rx1"]);
+            assert_eq!(report.cancelled_tasks, 10, "each of them counted once");
+            assert_eq!((report.stuck.len(), report.stuck[0].lane), (1, 1), "{report}");
+            assert!(report.to_string().contains("dropped pollers: rx0, rx1; cancelled tasks: 10"), "{report}");
+            for task in closures.into_iter().chain(futures) {
+                assert!(task.join().unwrap_err().is_cancelled());
+            }
+            for poller in endless {
+                assert!(matches!(poller.join(), Err(PollerError::Shutdown)));
+            }
+            Some(())
+        });
     });
 }
 
@@ -147,7 +156,7 @@ fn tasks_that_spawn_each_other_for_ever() {
             std::task::Poll::<()>::Pending
         }));
         let report = fails_on_time(rt);
-        assert!(report.stuck.is_empty() && report.cancelled_tasks > 0, "{report}");
+        assert!(report.cancelled_tasks > 0, "{report}");
         assert!(yields.join().unwrap_err().is_cancelled());
     });
 }

@@ -15,6 +15,7 @@
 //! **Beside.** The two times, the time of a bare flag (a word that one side writes and the other watches), the 99th
 //! percentiles, and parks of the compute lane a slot.
 
+use std::cell::Cell as Local;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
@@ -47,6 +48,13 @@ struct Log {
 }
 
 static LOG: Log = Log { took: [const { AtomicU32::new(0) }; WARM_UP + SAMPLES], landed: AtomicUsize::new(0) };
+/// In the place of a time: the closure ran on the thread that sent it.
+const LENT: u32 = u32::MAX;
+
+thread_local! {
+    /// This thread runs the poller that sends.
+    static SENDS: Local<bool> = const { Local::new(false) };
+}
 static MAILBOX: Mailbox = Mailbox::new();
 static FLAG: Flag = Flag::new();
 
@@ -54,15 +62,21 @@ impl Log {
     #[inline]
     fn land(&self, number: usize, sent: u64) {
         let took = ticks::now().saturating_sub(sent);
-        // Relaxed: read after the sender has ended, which is ordered by a lock.
-        self.took[number].store(u32::try_from(took).unwrap_or(u32::MAX), Relaxed);
-        // Release: publishes the time. Partner: the Acquire load in `wait`. A locked instruction, because the poll lane may run what is
-        // left when its poller has ended; it comes after the time was taken.
+        let took = if SENDS.get() { LENT } else { u32::try_from(took).unwrap_or(LENT - 1) };
+        // Relaxed: published by the addition that follows.
+        self.took[number].store(took, Relaxed);
+        // Release: publishes the time. Partner: the Acquire load in `wait`. A locked instruction, because the poll lane may run some, too; it
+        // comes after the time was taken.
         self.landed.fetch_add(1, Release);
     }
 
     fn clear(&self) {
         self.landed.store(0, Relaxed);
+    }
+
+    /// Whether the sender ran none of those that count itself.
+    fn all_handed_off(&self) -> bool {
+        self.took[WARM_UP..].iter().all(|took| took.load(Relaxed) != LENT)
     }
 
     /// The slot's times in nanoseconds, after the last has come.
@@ -154,13 +168,20 @@ struct Sender {
     pace: Pace,
     gap: u64,
     jitter: u64,
+    patience: u64,
 }
 
 impl Poller for Sender {
     fn poll(&mut self, cx: &mut PollCx<'_>) -> Progress {
         if self.pace.sent == WARM_UP + SAMPLES {
-            return Progress::Done;
+            // Not before the last has landed: without pollers this lane would take it itself.
+            // Acquire: as in `wait`.
+            let landed = LOG.landed.load(Acquire) == WARM_UP + SAMPLES;
+            // What is lost is named by `wait`.
+            let lost = ticks::now() > self.pace.next + self.patience;
+            return if landed || lost { Progress::Done } else { Progress::Idle };
         }
+        SENDS.set(true);
         let Some(number) = self.pace.due(self.gap, self.jitter) else { return Progress::Idle };
         let sent = ticks::now();
         drop(cx.spawn_compute(move || LOG.land(number, sent)));
@@ -170,14 +191,14 @@ impl Poller for Sender {
 
 /// `None`: some closures ran on the poll lane.
 fn by_lanes(lanes: &Lanes) -> Result<Option<Vec<f64>>, String> {
-    let before = lanes.metrics(Role::Poll)?.tasks;
     let (gap, jitter) = gap_ticks();
-    let sender = Sender { pace: Pace::new(), gap, jitter };
+    let patience = ticks::from_ns(LANDING_MAX.as_nanos() as f64);
+    let sender = Sender { pace: Pace::new(), gap, jitter, patience };
     let sender = lanes.runtime.spawn_poller(Where::Any, "sender", sender).map_err(|error| error.to_string())?;
     sender.join().map_err(|error| error.to_string())?;
     let times = LOG.wait()?;
     // The poll lane lends itself for short closures while the compute lane does not get its cpu.
-    Ok((lanes.metrics(Role::Poll)?.tasks == before).then_some(times))
+    Ok(LOG.all_handed_off().then_some(times))
 }
 
 fn by_mailbox(sender: &Seat, receiver: &Seat) -> Result<Vec<f64>, String> {

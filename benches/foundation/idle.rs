@@ -65,6 +65,9 @@ fn watch(lanes: &Lanes) -> Result<f64, String> {
     let used = || lanes.thread_ids().into_iter().map(thread_cpu_ns).sum::<Result<u64, String>>();
     std::thread::sleep(SETTLING);
     let (began, before) = (Instant::now(), used()?);
+    if before == 0 {
+        return Err("the kernel keeps no account of the lanes' cpu time: they have worked, and it says 0".into());
+    }
     std::thread::sleep(WATCHED);
     Ok((used()? - before) as f64 / began.elapsed().as_nanos() as f64 * 100.0)
 }

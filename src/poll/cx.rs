@@ -41,6 +41,8 @@ impl<'a> PollCx<'a> {
     /// many closures were handed off. Refused (runtime shutting down, backlog full), the handle is born cancelled;
     /// [`try_spawn_compute`](Self::try_spawn_compute) gives the closure back instead.
     ///
+    /// Tasks start in the order in which they were handed off or not, as it comes; where order matters, make one task of it.
+    ///
     /// # Cost
     /// One allocation, no lock.
     pub fn spawn_compute<F, T>(&self, work: F) -> JoinHandle<T>

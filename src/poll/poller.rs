@@ -26,8 +26,8 @@ pub enum WakeBy<'a> {
     Never,
     /// [`PollerHandle::ring`](super::PollerHandle::ring), called by whoever gives it work.
     Ring,
-    /// This descriptor becomes readable. It is put into the lane's epoll set when the poller is adopted, level-triggered, and must stay
-    /// open as long as the poller lives. A poller with several descriptors nests an epoll of its own.
+    /// This descriptor becomes readable. A duplicate of it is put into the lane's epoll set when the poller is adopted, level-triggered, and
+    /// taken out when the poller ends. A poller with several descriptors nests an epoll of its own.
     Fd(BorrowedFd<'a>),
 }
 
@@ -92,8 +92,9 @@ pub trait Poller {
     /// Called before the lane waits in any way, once per wait: the moment to flush what is worth batching only while busy.
     fn before_wait(&mut self) {}
 
-    /// Whether the lane may run *any* task while this poller is armed and the lane parked: the poller then waits for that task as long as it
-    /// takes. Default: `false`; the lane then runs only tasks whose kind is known to be short.
+    /// Whether the lane may be woken from a park to run *any* task: what comes for this poller meanwhile waits for that task, as long as it
+    /// takes. Holds for a lane only if all of its pollers agree. Default: `false`; the lane then runs tasks only while it is awake and its pollers
+    /// are quiet, and only those whose kind is known to be short enough for `max_added`.
     fn lend_while_armed(&self) -> bool {
         false
     }

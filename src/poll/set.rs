@@ -1,7 +1,7 @@
 //! The pollers of one lane, and one sweep over them.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -12,6 +12,7 @@ use once_cell::sync::OnceCell;
 use super::fds::{self, Fds};
 use super::handle::End;
 use super::{AnyPoller, Peek, PollCx, Progress, WakeBy};
+use crate::task::contain;
 use crate::wait::clock::Ticks;
 
 /// Names a poller within its lane; never reused.
@@ -55,11 +56,12 @@ struct Slot {
 }
 
 /// How a poller is woken, as asked at adoption.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Wake {
     Never,
     Ring,
-    Fd,
+    /// A duplicate of its descriptor: what is in the epoll set must be open until it is taken out, whatever the poller does with its own.
+    Fd(OwnedFd),
 }
 
 /// See the module's documentation.
@@ -128,7 +130,7 @@ impl PollerSet {
             let wake = match poller.wake_by() {
                 WakeBy::Never => Ok(Wake::Never),
                 WakeBy::Ring => Ok(Wake::Ring),
-                WakeBy::Fd(fd) => self.open_fds(bell).and_then(|fds| fds.add(fd)).map(|()| Wake::Fd),
+                WakeBy::Fd(fd) => self.watch(fd, bell).map(Wake::Fd),
             };
             (wake, poller.peek())
         }));
@@ -156,6 +158,12 @@ impl PollerSet {
         }
     }
 
+    fn watch(&mut self, fd: BorrowedFd<'_>, bell: &OnceCell<OwnedFd>) -> io::Result<OwnedFd> {
+        let fd = fd.try_clone_to_owned()?;
+        self.open_fds(bell)?.add(fd.as_fd())?;
+        Ok(fd)
+    }
+
     fn open_fds(&mut self, bell: &OnceCell<OwnedFd>) -> io::Result<&Fds> {
         let bell = bell.get_or_try_init(fds::new_bell)?;
         Ok(match self.fds.take() {
@@ -174,6 +182,7 @@ impl PollerSet {
 
     /// One call of each poller that the sweep is for, in order of adoption. `deadline` hears of pollers that want to be called by an instant;
     /// the lane answers with [`due`](Self::due) when it has come.
+    #[inline]
     pub(crate) fn sweep(
         &mut self,
         cx: &mut PollCx<'_>,
@@ -213,6 +222,7 @@ impl PollerSet {
         ticks_of: &impl Fn(Duration) -> u64,
         deadline: &mut impl FnMut(Ticks, PollerId),
     ) -> Option<End> {
+        cx.call_after = None; // of a poller that ended in the call in which it asked
         while let Some(slot) = self.slots.get_mut(*at) {
             if sweep == Sweep::Peeking && !slot.stopping && slot.is_quiet(now, self.peek_refresh) {
                 slot.poller.skipped();
@@ -329,25 +339,21 @@ impl PollerSet {
     fn remove(&mut self, at: usize, end: End) -> bool {
         let slot = self.slots.remove(at);
         self.recount();
-        if let (Wake::Fd, Some(fds)) = (slot.wake, &self.fds) {
-            // User code that may panic; it answered once, and a registration that stays behind only wakes the lane in vain.
-            let _ = catch_unwind(AssertUnwindSafe(|| {
-                if let WakeBy::Fd(fd) = slot.poller.wake_by() {
-                    fds.remove(fd);
-                }
-            }));
+        if let (Wake::Fd(fd), Some(fds)) = (&slot.wake, &self.fds) {
+            fds.remove(fd.as_fd());
         }
         slot.poller.end(end)
     }
 
     fn recount(&mut self) {
-        self.consent = self.slots.iter().all(|slot| slot.wake != Wake::Never);
-        self.watched = self.slots.iter().filter(|slot| slot.wake == Wake::Fd).count();
+        self.consent = !self.slots.iter().any(|slot| matches!(slot.wake, Wake::Never));
+        self.watched = self.slots.iter().filter(|slot| matches!(slot.wake, Wake::Fd(_))).count();
         // User code, asked once per change of the set; a panic here counts as "no".
-        self.lends = self
-            .slots
-            .iter()
-            .all(|slot| catch_unwind(AssertUnwindSafe(|| slot.poller.lend_while_armed())).unwrap_or(false));
+        self.lends = self.slots.iter().all(|slot| {
+            let mut lends = false;
+            let _ = contain(|| lends = slot.poller.lend_while_armed());
+            lends
+        });
     }
 }
 

@@ -21,7 +21,7 @@ use crate::task::{JoinHandle, closure, future};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Where {
-    /// On the poll lane with the fewest pollers.
+    /// On the poll lane with the fewest pollers that no task blocks at the moment.
     #[default]
     Any,
     /// On the poll lane of this pair.
@@ -46,7 +46,8 @@ impl Handle {
         &self.shared
     }
 
-    /// Gives a poller to a lane, which calls it until it is done. Returns at once; the lane adopts it between two passes.
+    /// Gives a poller to a lane, which calls it until it is done. Returns at once; the lane adopts it between two passes, or between two tasks:
+    /// a lane without pollers works as a compute lane until then, and a task that is on it is not interrupted.
     ///
     /// Closures `FnMut(&mut PollCx<'_>) -> Progress` are pollers; [`poll_fn`](crate::poll_fn) tells the lane more about one. The name is for
     /// reports.
@@ -126,7 +127,8 @@ impl Handle {
         match place {
             Where::Any => {
                 // Relaxed: a hint; two pollers that come at once may land on one lane.
-                let fewest = lanes.iter().filter(takes_pollers).min_by_key(|lane| lane.assigned.load(Relaxed));
+                let load = |lane: &Lane| (lane.blocked.load(Relaxed), lane.assigned.load(Relaxed));
+                let fewest = lanes.iter().filter(takes_pollers).min_by_key(|lane| load(lane));
                 fewest.map(|lane| lane.info.lane()).ok_or_else(|| no_such_lane("lane for pollers".into(), lanes))
             }
             Where::Pair(pair) => lanes

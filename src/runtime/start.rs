@@ -36,7 +36,11 @@ pub(super) fn start(config: &Config) -> Result<Started, Error> {
     let mut infos = Vec::new();
     for plan in &config.plan.lanes {
         let own = config.own_threads.contains(&plan.lane);
-        let (thread, recruit) = if own { (None, None) } else { spawn(plan, &config.thread_name)? };
+        let spawned = if own { Ok((None, None)) } else { spawn(plan, &config.thread_name) };
+        let (thread, recruit) = match spawned {
+            Ok(spawned) => spawned,
+            Err(error) => return Err(give_up(recruits, threads, error)),
+        };
         threads.push(thread);
         recruits.push(recruit);
     }
@@ -47,10 +51,8 @@ pub(super) fn start(config: &Config) -> Result<Started, Error> {
             Ok(pinned) => pinned,
             Err(_) if config.allow_unpinned => false,
             Err(source) => {
-                // Dropping the senders ends the threads that wait for them.
-                drop(recruits);
-                threads.into_iter().flatten().for_each(|thread| drop(thread.join()));
-                return Err(Error::Pin { lane: plan.lane, source });
+                let error = Error::Pin { lane: plan.lane, source };
+                return Err(give_up(recruits, threads, error));
             }
         };
         let sharing = config.plan.sharing.get(plan.pair).copied().unwrap_or(Sharing::Unknown);
@@ -70,6 +72,13 @@ pub(super) fn start(config: &Config) -> Result<Started, Error> {
         }
     }
     Ok(Started { shared, threads, runners })
+}
+
+/// Ends the threads that were started, and says why.
+fn give_up(recruits: Vec<Option<Recruit>>, threads: Vec<Option<JoinHandle<()>>>, error: Error) -> Error {
+    drop(recruits); // each thread waits for a word from its recruit, and ends when none can come
+    threads.into_iter().flatten().for_each(|thread| drop(thread.join()));
+    error
 }
 
 /// A thread that will be a lane.

@@ -27,8 +27,8 @@ pub(crate) struct Blocking {
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Permit {
-    /// The lane that was counted for it, which is the calling thread.
-    counted: Option<Rc<LaneCx>>,
+    /// The lane that blocks by it, which is the calling thread. `None`: no lane, or one that blocks already.
+    lane: Option<Rc<LaneCx>>,
 }
 
 impl Blocking {
@@ -52,36 +52,39 @@ impl Blocking {
 /// Asks for leave to block on the calling thread.
 pub(crate) fn permit() -> Option<Permit> {
     current::with_rc(|lane| {
-        let Some(lane) = lane else { return Some(Permit { counted: None }) };
+        let Some(lane) = lane else { return Some(Permit { lane: None }) };
         if lane.doing.get() != Doing::Task || lane.has_pollers.get() && lane.role() == Role::Poll {
             return None;
         }
         let shared = &lane.shared;
-        let permit = match lane.role() {
-            Role::Poll => shared.blocking.one_is_free().then_some(Permit { counted: None }),
-            Role::Compute | Role::Shared => {
-                // A lane that blocks within a future that it drives while it blocks is one lane that blocks.
-                if lane.blocks.get() {
-                    return Some(Permit { counted: None });
-                }
-                shared.blocking.count().then(|| {
-                    lane.blocks.set(true);
-                    Permit { counted: Some(Rc::clone(lane)) }
-                })
-            }
+        let blocked = &shared.lane(lane.lane).blocked;
+        // Relaxed: this thread wrote it last. A lane that blocks within a future that it drives while it blocks is one lane that blocks.
+        if blocked.load(Relaxed) {
+            return Some(Permit { lane: None });
+        }
+        let granted = match lane.role() {
+            Role::Poll => shared.blocking.one_is_free(),
+            Role::Compute | Role::Shared => shared.blocking.count(),
         };
-        if permit.is_some() && shared.work_waits() {
+        if !granted {
+            return None;
+        }
+        // Relaxed: a hint for those who look for a lane for a poller.
+        blocked.store(true, Relaxed);
+        if shared.work_waits() {
             // This lane will not look at the queues for a while: somebody else should.
             shared.notify(Some(lane.lane));
         }
-        permit
+        Some(Permit { lane: Some(Rc::clone(lane)) })
     })
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some(lane) = &self.counted {
-            lane.blocks.set(false);
+        let Some(lane) = &self.lane else { return };
+        // Relaxed: see `permit`.
+        lane.shared.lane(lane.lane).blocked.store(false, Relaxed);
+        if lane.role() != Role::Poll {
             // Relaxed: see `count`.
             lane.shared.blocking.blocked.fetch_sub(1, Relaxed);
         }

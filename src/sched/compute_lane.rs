@@ -144,17 +144,18 @@ impl Worker {
     /// Runs one task and books its time. Returns how long it took, in ticks.
     pub(super) fn run_task(&mut self, task: Runnable, time: Time) -> u64 {
         let kind = task.kind();
-        let lane = self.own();
-        // Relaxed: a hint for the sibling's controller and for reports. Loaded first, to leave the line with its readers.
-        if !lane.has_tasks.load(Relaxed) {
-            lane.has_tasks.store(true, Relaxed);
-        }
-        lane.running.store(std::ptr::from_ref(kind).cast_mut(), Relaxed);
         if let Some(since) = self.out_of_tasks.take() {
             self.linger.work_came(self.stamp.since(since));
         }
         self.cx.doing.set(Doing::Task);
-        let ran = task.run();
+        let lane = &self.me;
+        let ran = task.run_telling(|| {
+            // Relaxed: a hint for the sibling's controller and for reports. Loaded first, to leave the line with its readers.
+            if !lane.has_tasks.load(Relaxed) {
+                lane.has_tasks.store(true, Relaxed);
+            }
+            lane.running.store(std::ptr::from_ref(kind).cast_mut(), Relaxed);
+        });
         self.cx.doing.set(Doing::Lane);
         let took = self.book(time);
         let lane = self.own();

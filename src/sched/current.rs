@@ -42,8 +42,6 @@ pub(crate) struct LaneCx {
     pub doing: Cell<Doing>,
     /// The lane has pollers: it must not block.
     pub has_pollers: Cell<bool>,
-    /// It blocks already, further up the stack, and is counted.
-    pub blocks: Cell<bool>,
     /// A task was handed off during this pass: wake somebody when it is over.
     pub wake_after_pass: Cell<bool>,
     /// The clock at the beginning of the pass.
@@ -101,7 +99,6 @@ impl LaneCx {
             queue,
             doing: Cell::new(Doing::Lane),
             has_pollers: Cell::new(false),
-            blocks: Cell::new(false),
             wake_after_pass: Cell::new(false),
             pass_start: Cell::new(Ticks::default()),
         }

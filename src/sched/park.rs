@@ -120,6 +120,7 @@ impl Worker {
         let lane = &self.me;
         let cpu = self.cpu_ticks();
         self.ledger.park_begins(began, cpu, &lane.times);
+        lane.counters.parks.add(1);
         match place {
             // The set is there: `place` was chosen by it, and a pass that ended a poller does not get here.
             ParkIn::Epoll => self.pollers.fds().into_iter().for_each(|fds| fds.wait(timeout)),
@@ -128,7 +129,6 @@ impl Worker {
         self.stamp = self.clock.now();
         let cpu = self.cpu_ticks();
         self.ledger.park_ends(self.stamp, cpu, &lane.times);
-        lane.counters.parks.add(1);
         self.stamp.since(began).max(1)
     }
 

@@ -58,6 +58,7 @@ impl Worker {
     }
 
     /// A pass, with the deadlines that are due before it and what the last wait has to learn from it after it.
+    #[inline]
     fn pass_on_time(&mut self) -> Swept {
         if self.deadlines.next().is_some_and(|next| next <= self.stamp) {
             self.hear_deadlines();
@@ -102,6 +103,7 @@ impl Worker {
         swept
     }
 
+    #[inline]
     fn wait_after(&mut self, swept: &Swept) {
         let relief_wanted = swept.events == 0 && self.relief_wanted();
         let step = self.controller.observe(&Observation {

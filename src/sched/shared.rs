@@ -40,6 +40,8 @@ pub(crate) struct Lane {
     pub stealer: Stealer,
     /// Whether it has tasks to run: its sibling's relief depends on it. Written only when that changes.
     pub has_tasks: CachePadded<AtomicBool>,
+    /// Whether a task blocks it: pollers that are given to it wait. Written by the lane.
+    pub blocked: AtomicBool,
     /// What it runs now, for the report of a shutdown that did not end: null, or a [`Kind`].
     pub running: AtomicPtr<Kind>,
     /// Which poller is being called (an index), and the pollers' names, for the same report.
@@ -87,6 +89,7 @@ impl Shared {
             slot: CachePadded::new(Slot::new()),
             stealer,
             has_tasks: CachePadded::new(AtomicBool::new(false)),
+            blocked: AtomicBool::new(false),
             running: AtomicPtr::new(std::ptr::null_mut()),
             poller_names: Mutex::new((Arc::default(), Vec::new())),
             inbox: Inbox::new(),

@@ -17,8 +17,10 @@ use super::phase::Phase;
 use super::shared::Shared;
 use crate::task::contain;
 
-/// How long lanes have after the deadline to drop what is left: a few passes and destructors.
-const ENDING_GRACE: Duration = Duration::from_millis(5);
+/// How long lanes have after the deadline to drop what is left: a few passes and destructors, on a machine where a lane may have to wait for
+/// its cpu (a throttled cgroup is out for up to a period, 100 ms; half of one is a compromise with whoever set the deadline). 50 ms. It is used
+/// up only when something is stuck.
+const ENDING_GRACE: Duration = Duration::from_millis(50);
 /// Pollers and lanes that come to rest wake the shutdown; this is for what comes to rest in silence. 1 ms.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 

@@ -191,6 +191,8 @@ impl Worker {
         for _ in 0..DRAIN_MAX {
             let Some(adoption) = self.me.inbox.pop() else { break };
             let lane = &self.me;
+            // For the report of a shutdown that finds the lane in there.
+            *lane.poller_names.lock() = (Arc::default(), vec![adoption.name().into()]);
             let panicked = self.cx.while_doing(Doing::Pass, || match adoption.build(&lane.info) {
                 Ok(poller) => self.pollers.adopt(poller, &lane.bell),
                 Err(unbuilt) => unbuilt == Unbuilt::Panicked,

@@ -42,8 +42,20 @@ unsafe impl Send for Claimed {}
 
 impl Runnable {
     /// Polls the task once, or runs its closure. Panics of user code are contained.
+    ///
+    /// `begun` is called when the task is the caller's, just before its code: what the caller tells others of it then does not delay the locked
+    /// instruction that takes it. Not called if nothing is run.
+    pub(crate) fn run_telling(self, begun: impl FnOnce()) -> Ran {
+        self.spend(|go| {
+            begun();
+            go
+        })
+    }
+
+    /// As [`run_telling`](Self::run_telling), where there is nobody to tell.
+    #[cfg(any(test, twolane_loom))]
     pub(crate) fn run(self) -> Ran {
-        self.spend(|start| start)
+        self.spend(|go| go)
     }
 
     /// Drops the task's closure or future instead, as far as it is still there; the handle hears that it was cancelled.
@@ -75,7 +87,7 @@ impl Runnable {
         let go = match reference.header().state.start() {
             Start::Stale => return Ran::Stale,
             Start::Poll => choose(Go::Poll),
-            Start::Cancel => Go::Cancel,
+            Start::Cancel => choose(Go::Cancel),
         };
         // SAFETY: *start* has given us the body.
         unsafe { (reference.header().kind.verbs.run)(reference, go) }

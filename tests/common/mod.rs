@@ -48,6 +48,11 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// Tries again if the machine was too busy to say: `test` returns `None` where a lane did not get a cpu in time.
+pub fn undisturbed<R>(mut test: impl FnMut() -> Option<R>) -> R {
+    (0..10).find_map(|_| test()).expect("ten times in a row, a lane did not get a cpu for milliseconds")
+}
+
 /// Closed until it is opened, once; whoever waits in vain fails loudly.
 #[derive(Clone, Default)]
 pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
