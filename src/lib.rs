@@ -1,5 +1,5 @@
 #![doc = include_str!("../README.md")]
-#![cfg_attr(twolane_loom, allow(dead_code))] // the models use a part of what is built for them
+#![cfg_attr(twolane_loom, allow(dead_code, unused_imports))] // the models use a part of what is built for them
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("twolane runs on Linux: it reads /sys, pins with sched_setaffinity and parks on futexes and epoll");

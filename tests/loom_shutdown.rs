@@ -96,7 +96,8 @@ impl Scene {
 
 /// A lane that goes to park while the phase changes and its doorbell is rung leaves its loop.
 ///
-/// TIME1
+/// Bound: 2 threads, 4 preemptions. Instant.
+/// Mutations of `doorbell.rs` seen to fail (deadlock): no *PostFence*; no *SleepFence*.
 #[test]
 fn a_lane_that_parks_hears_of_the_end() {
     for place in [ParkIn::Futex, ParkIn::Epoll] {
@@ -114,7 +115,8 @@ fn a_lane_that_parks_hears_of_the_end() {
 
 /// A wake from a foreign thread that meets the end of a runtime whose lanes have gone: its task is cancelled, by the waker or by the thread that ends it.
 ///
-/// TIME2
+/// Bound: 2 threads, 4 preemptions. Instant.
+/// Mutations seen to fail (left in the queue): no *EndFence* in `phase.rs`; no *PostFence* in `sleepers.rs`; here, no look at the phase.
 #[test]
 fn a_late_task_is_cancelled_by_somebody() {
     explore(4, || {
@@ -123,7 +125,8 @@ fn a_late_task_is_cancelled_by_somebody() {
             let scene = scene.clone();
             move || scene.inject()
         });
-        scene.end();
+        // Without the rings, whose fence would do as well.
+        scene.phase.end();
         scene.cancel_queued();
         wakes.join().unwrap();
         assert_eq!(scene.cancelled.load(Relaxed), 1);
@@ -132,7 +135,8 @@ fn a_late_task_is_cancelled_by_somebody() {
 
 /// The same with the lane: the task is run or cancelled, once, and the lane ends.
 ///
-/// TIME3
+/// Bound: 3 threads, 2 preemptions. 1 s.
+/// Mutations seen to fail: no *PostFence* in `sleepers.rs` (left in the queue); no *SleepFence* in `doorbell.rs` (deadlock).
 #[test]
 fn a_task_meets_the_end() {
     explore(2, || {

@@ -1,5 +1,7 @@
 //! What the loom models (`tests/loom_*.rs`) need to see of the protocols: the real things, behind public names.
 
+#![allow(clippy::new_without_default)] // nobody asks for a default of these
+
 use super::{doorbell, phase, sleepers, slot};
 use crate::task::JoinHandle;
 use crate::task::model::Runnable;
