@@ -1,6 +1,10 @@
-//! x86-64: PAUSE, the time-stamp counter, and CPUID as the only witness.
+//! x86-64: PAUSE, the time-stamp counter, Intel's and AMD's waits, and CPUID as the only witness.
 
-use super::{Capabilities, Enqcmd, MonitorLine, Movdir64b, Mwaitx, StatedRate, Waitpkg};
+use super::{
+    Capabilities, Depth, Enqcmd, Instruction, MonitorLine, Movdir64b, Mwaitx, Span, StatedRate, Waitpkg, Watch, Woke,
+};
+use core::arch::asm;
+use core::num::NonZeroU32;
 use raw_cpuid::{CpuId, CpuIdReader, CpuIdReaderNative, Hypervisor};
 
 /// PAUSE: 10 to 190 cycles, depending on the model; a hint that frees the core's resources for its sibling meanwhile.
@@ -16,6 +20,155 @@ pub(crate) fn ticks() -> u64 {
     // SAFETY: every x86-64 cpu has RDTSC. Where the kernel is told to make it fault (PR_SET_TSC), so do the vDSO's
     // clocks, without which no thread of Rust's runs.
     unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Waits for the span: TPAUSE, or MWAITX on a line that nobody writes, since it does not wait without a monitor.
+#[inline]
+pub(crate) fn wait(by: Instruction, depth: Depth, span: Span) -> Woke {
+    match by {
+        Instruction::Waitpkg(token) => until(span, |deadline| tpause(token, depth, deadline)),
+        Instruction::Mwaitx(token) => {
+            monitorx(token, QUIET_LINE.0.as_ptr());
+            match count(span.left(ticks())) {
+                Some(count) => mwaitx(token, count),
+                None => return Woke::AtOnce,
+            }
+            Woke::Somehow
+        }
+        _ => no_such_instruction(),
+    }
+}
+
+/// Waits for a store to the line of `watch`, or for the span: arm, look again, wait.
+#[inline]
+pub(crate) fn wait_on(by: Instruction, depth: Depth, watch: &Watch<'_>, span: Span) -> Woke {
+    match by {
+        Instruction::Waitpkg(token) => {
+            umonitor(token, watch.address());
+            // A store before the monitor was armed wakes nobody; from here on, every one does.
+            if !watch.is_quiet() {
+                return Woke::AtOnce;
+            }
+            until(span, |deadline| umwait(token, depth, deadline))
+        }
+        Instruction::Mwaitx(token) => {
+            monitorx(token, watch.address());
+            // As above.
+            if !watch.is_quiet() {
+                return Woke::AtOnce;
+            }
+            match count(span.left(ticks())) {
+                Some(count) => mwaitx(token, count),
+                None => return Woke::AtOnce,
+            }
+            Woke::Somehow
+        }
+        _ => no_such_instruction(),
+    }
+}
+
+/// Tokens of other architectures are not made on this one.
+fn no_such_instruction() -> Woke {
+    pause();
+    Woke::Somehow
+}
+
+/// Runs an instruction that takes an absolute deadline and answers with the carry flag: the operating system's limit
+/// ended it.
+#[inline(always)]
+fn until(span: Span, wait: impl FnOnce(u64) -> bool) -> Woke {
+    let now = ticks();
+    match span.left(now) {
+        0 => Woke::AtOnce,
+        left if wait(now.saturating_add(left)) => Woke::OsLimit,
+        _ => Woke::Somehow,
+    }
+}
+
+/// The count for MWAITX's timer, in which 0 means "for ever": `None` if there is nothing to wait for, and what does not
+/// fit is cut to what does (more than a second).
+#[inline(always)]
+fn count(left: u64) -> Option<NonZeroU32> {
+    NonZeroU32::new(u32::try_from(left).unwrap_or(u32::MAX))
+}
+
+/// What nobody writes. 128 bytes, since neighbours of a line are fetched with it.
+#[repr(align(128))]
+struct QuietLine([u8; 128]);
+static QUIET_LINE: QuietLine = QuietLine([0; 128]);
+
+/// The operand of TPAUSE and UMWAIT: bit 0, all others reserved (#GP).
+#[inline(always)]
+fn state(depth: Depth) -> u32 {
+    match depth {
+        Depth::Light => 1,
+        Depth::Deep => 0,
+    }
+}
+
+/// Waits until the counter passes `deadline`. `true`: the operating system's limit came first.
+#[inline(always)]
+fn tpause(_: Waitpkg, depth: Depth, deadline: u64) -> bool {
+    let (low, high) = halves(deadline);
+    let limited: u8;
+    // SAFETY: the token says that the cpu has it; the operand has no reserved bit set; it touches the flags and nothing else.
+    unsafe {
+        asm!("tpause {state:e}", "setc {limited}", state = in(reg) state(depth), in("eax") low, in("edx") high,
+            limited = out(reg_byte) limited, options(nostack));
+    }
+    limited != 0
+}
+
+/// Arms this cpu's monitor with the line of `address`, which is readable: ordered, and faulting, like a load of a byte.
+#[inline(always)]
+fn umonitor(_: Waitpkg, address: *const u8) {
+    // SAFETY: the token says that the cpu has it; it reads a byte that the caller keeps readable. Not `nomem`: the look at
+    // the word that follows must stay behind it.
+    unsafe { asm!("umonitor {address}", address = in(reg) address, options(nostack, preserves_flags)) };
+}
+
+/// Waits for a store to the armed line, or until the counter passes `deadline`. `true`: the operating system's limit came
+/// first.
+#[inline(always)]
+fn umwait(_: Waitpkg, depth: Depth, deadline: u64) -> bool {
+    let (low, high) = halves(deadline);
+    let limited: u8;
+    // SAFETY: as for `tpause`. Not `nomem`: the look at the word stays before it, what the caller reads stays behind.
+    unsafe {
+        asm!("umwait {state:e}", "setc {limited}", state = in(reg) state(depth), in("eax") low, in("edx") high,
+            limited = out(reg_byte) limited, options(nostack));
+    }
+    limited != 0
+}
+
+/// Arms this cpu's monitor with the line of `address`, which is readable.
+#[inline(always)]
+fn monitorx(_: Mwaitx, address: *const u8) {
+    // SAFETY: the token says that the cpu has it; no extension (ECX) and no hint (EDX) is asked for; it reads a byte that
+    // the caller keeps readable. Not `nomem`: see `umonitor`.
+    unsafe { asm!("monitorx", in("rax") address, in("ecx") 0, in("edx") 0, options(nostack, preserves_flags)) };
+}
+
+/// Waits for a store to the armed line, or for `ticks`.
+#[inline(always)]
+fn mwaitx(_: Mwaitx, ticks: NonZeroU32) {
+    /// EAX[7:4] = 0xF: stay in C0, from which the wake is the fastest.
+    const STAY_IN_C0: u32 = 0xf0;
+    /// ECX[1]: EBX is a timer.
+    const TIMER: u32 = 1 << 1;
+    // SAFETY: the token says that the cpu has it; hint and extension are valid. LLVM keeps RBX to itself, so the count
+    // changes places with it around the instruction, whatever register it is in.
+    unsafe {
+        asm!("xchg rbx, {count}", "mwaitx", "xchg rbx, {count}", count = inout(reg) u64::from(ticks.get()) => _,
+            in("eax") STAY_IN_C0, in("ecx") TIMER, options(nostack, preserves_flags));
+    }
+}
+
+/// EAX and EDX of a deadline.
+#[inline(always)]
+fn halves(deadline: u64) -> (u32, u32) {
+    // Truncation is meant: the low half.
+    (deadline as u32, (deadline >> 32) as u32)
 }
 
 pub(crate) fn capabilities() -> Capabilities {
@@ -57,6 +210,7 @@ fn capabilities_from<R: CpuIdReader>(leaves: R) -> Capabilities {
         enqcmd: (structured & bits::ENQCMD != 0).then_some(Enqcmd(())),
         mwaitx: monitorx.then_some(Mwaitx(())),
         vendor,
+        ..Capabilities::default()
     }
 }
 
