@@ -440,7 +440,7 @@ mod tests {
             (|_| (0, Woke::Somehow), u64::MAX, Ended::Early, 0, "an instruction that does nothing"),
             (|_| (700, Woke::Somehow), u64::MAX, Ended::Early, 700, "a spurious return"),
             (|_| (500, Woke::OsLimit), u64::MAX, Ended::OsLimit, 500, "the kernel's limit"),
-            (|_| (500, Woke::OsLimit), 400, Ended::Interrupted, 500, "the limit, and the bell"),
+            (|_| (500, Woke::OsLimit), 500, Ended::Interrupted, 500, "the limit, and the bell"),
             (|left| (left, Woke::Somehow), 700, Ended::Interrupted, 700, "the bell"),
             (|left| (left + 230_000, Woke::Somehow), u64::MAX, Ended::Deadline, 232_000, "overslept"),
         ] {
