@@ -10,7 +10,8 @@ use raw_cpuid::{CpuId, CpuIdReader, CpuIdReaderNative, Hypervisor};
 /// PAUSE: 10 to 190 cycles, depending on the model; a hint that frees the core's resources for its sibling meanwhile.
 #[inline(always)]
 pub(crate) fn pause() {
-    std::hint::spin_loop();
+    // SAFETY: a hint, which cpus that do not know it take for a NOP; no memory, no flags.
+    unsafe { asm!("pause", options(nomem, nostack, preserves_flags)) };
 }
 
 /// RDTSC, not ordered with the instructions around it: a reading may be early or late by what the cpu reorders (tens of
@@ -244,6 +245,14 @@ fn hypervisor_name(hypervisor: &Hypervisor) -> String {
     }
 }
 
+#[cfg(all(test, feature = "sim"))]
+#[path = "x86_pretended.rs"]
+mod pretended;
+
+#[cfg(test)]
+#[path = "x86_golden.rs"]
+mod golden;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -349,5 +358,17 @@ mod tests {
         };
         assert!(invariant(1 << 8));
         assert!(!invariant(!(1 << 8)));
+    }
+
+    #[test]
+    fn a_count_for_mwaitx_is_never_0_and_always_fits() {
+        let counts = |left| count(left).map(NonZeroU32::get);
+        assert_eq!(counts(0), None, "0 would be for ever");
+        assert_eq!(counts(1), Some(1));
+        assert_eq!(counts(u64::from(u32::MAX)), Some(u32::MAX));
+        // The low half of these would be 0, and 5.
+        assert_eq!(counts(1 << 32), Some(u32::MAX));
+        assert_eq!(counts((1 << 32) + 5), Some(u32::MAX));
+        assert_eq!(counts(u64::MAX), Some(u32::MAX));
     }
 }

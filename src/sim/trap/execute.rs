@@ -83,8 +83,8 @@ pub(super) enum End {
     Spurious,
 }
 
-/// 4 ms, at 2.5 GHz: the timer of a kernel of 250 Hz. On a real cpu an interrupt ends every wait.
-const INTERRUPT_TICKS: u64 = 10_000_000;
+/// 100 ms, at 2.5 GHz. On a real cpu an interrupt ends every wait; seldom ones, so that a wait which relies on them shows.
+const INTERRUPT_TICKS: u64 = 250_000_000;
 
 /// Decides. `now`: the counter; `armed`: the monitor of this thread.
 pub(super) fn execute(decoded: &Decoded, registers: &Registers, now: u64, armed: bool, model: &Model) -> Action {

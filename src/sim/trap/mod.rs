@@ -37,7 +37,7 @@
 //! page fault (both arrive as the SIGSEGV that the kernel would send, at the instruction). TPAUSE and UMWAIT clear the
 //! arithmetic flags, and set CF if the operating system's limit ended the wait; MWAITX leaves flags alone and takes 0 for
 //! "for ever". UMWAIT and MWAITX return at once unless a monitor is armed, and disarm it. An interrupt ends every wait
-//! after 4 ms.
+//! after 100 ms.
 //!
 //! A store by any thread to the 64 bytes of the armed line ends a wait if it *changes* them: one that writes what is there
 //! already, or that is undone at once, may go unseen. The line has to stay mapped while it is waited on. FS and GS
