@@ -18,6 +18,10 @@ use std::time::Duration;
 const WAITS: usize = 8;
 /// 2 us: far above the steps in which time counts, and below every limit of an operating system.
 const WAIT_NS: u64 = 2_000;
+/// 1 ms: the longest wait that is asked for in doubt.
+const WAIT_MAX_NS: u64 = 1_000_000;
+/// In doubt, so many times what the waits of the first trial took: half of it is still well above that.
+const DOUBT_TIMES: u64 = 4;
 /// 50 us: a wait that ends later even at its best is no use to any preset.
 const LATE_MAX_NS: u64 = 50_000;
 /// 1 us: longer waits are deep ones, whatever a wake takes: the sibling gains more than the event loses.
@@ -74,23 +78,40 @@ struct Tried {
 
 fn try_out(cpu: &impl Waits, rate: Rate, offer: &Offer, instruction: Instruction) -> Result<Tried, WhyNot> {
     static QUIET: Quiet = Quiet(AtomicU32::new(0));
-    let asked = rate.ticks_from_ns(WAIT_NS).min(offer.os.ticks.unwrap_or(u64::MAX));
-    let late_max = rate.ticks_from_ns(LATE_MAX_NS.saturating_add(instruction.late_by_ns()));
-    let timed = |depth| {
-        let took = trial(cpu, asked, |span| cpu.wait(instruction, depth, span));
-        judge(asked, took, late_max, rate)
+    let late_by = rate.ticks_from_ns(instruction.late_by_ns());
+    let late_max = rate.ticks_from_ns(LATE_MAX_NS).saturating_add(late_by);
+    let asked_max = rate.ticks_from_ns(WAIT_MAX_NS).min(offer.os.ticks.unwrap_or(u64::MAX));
+    let try_wait = |wait: &dyn Fn(Span) -> Woke| {
+        let asked = rate.ticks_from_ns(WAIT_NS).min(asked_max);
+        let took = trial(cpu, asked, wait);
+        match doubt(asked, took, late_by) {
+            Some(longer) => {
+                let asked = longer.min(asked_max);
+                judge(asked, trial(cpu, asked, wait), late_max, rate)
+            }
+            None => judge(asked, took, late_max, rate),
+        }
     };
+    let timed = |depth| try_wait(&|span| cpu.wait(instruction, depth, span));
     let (deep, light) = (timed(Depth::Deep)?, timed(Depth::Light)?);
     let watch = Watch::while_equal(&QUIET.0, 0);
-    let took = trial(cpu, asked, |span| cpu.wait_on(instruction, Depth::Deep, &watch, span));
-    Ok(Tried { instruction, light, deep, monitor: judge(asked, took, late_max, rate) })
+    let monitor = try_wait(&|span| cpu.wait_on(instruction, Depth::Deep, &watch, span));
+    Ok(Tried { instruction, light, deep, monitor })
+}
+
+/// What to ask for in a second trial, if the first took so much longer than asked that the instruction's own cost, where it
+/// traps, could pass for a wait: more than that, so that a wait which is none ends early.
+fn doubt(asked: u64, mut took: [u64; WAITS], late_by: u64) -> Option<u64> {
+    took.sort_unstable();
+    let median = took[WAITS / 2];
+    (median > asked.saturating_mul(2).saturating_add(late_by)).then(|| median.saturating_mul(DOUBT_TIMES))
 }
 
 /// A word that nobody writes, alone on its lines.
 #[repr(align(128))]
 struct Quiet(AtomicU32);
 
-fn trial(cpu: &impl Waits, asked: u64, mut wait: impl FnMut(Span) -> Woke) -> [u64; WAITS] {
+fn trial(cpu: &impl Waits, asked: u64, wait: impl Fn(Span) -> Woke) -> [u64; WAITS] {
     [(); WAITS].map(|()| {
         let start = cpu.now();
         // Whatever it says of how it ended: what counts is how long it took.
@@ -187,6 +208,7 @@ mod tests {
             ((|t, _| t) as Timed, (|t| t) as fn(u64) -> u64, None, None, "as asked"),
             (|t, _| t + 15_000, |t| t + 15_000, None, None, "late, as under an emulator"),
             (|_, _| 0, |t| t, Some(early.clone()), Some(early.clone()), "a no-op"),
+            (|_, _| 15_000, |_| 15_000, Some(early.clone()), Some(early.clone()), "a no-op that traps"),
             (|_, _| 30, |_| 30, Some(early.clone()), Some(early.clone()), "nearly one"),
             (|t, _| t, |_| 20, None, Some(early), "a monitor that fires at once"),
             (
@@ -218,6 +240,19 @@ mod tests {
         let (means, report, _) = tested(&offer(WaitWith::Auto, Some(1_000)), |t, _| t.min(1_000), |t| t.min(1_000));
         assert!(means.instruction.is_some() && means.monitors, "{report}");
         assert_eq!(report.os_limit, Some(Duration::from_micros(1)));
+    }
+
+    #[test]
+    fn a_cost_that_could_pass_for_a_wait_is_doubted() {
+        for (took, late_by, longer, why) in [
+            (2_000, 0, None, "as asked"),
+            (4_000, 0, None, "slow"),
+            (0, 0, None, "no wait at all is no doubt"),
+            (17_000, 0, Some(68_000), "a trap, or a slow wake"),
+            (102_000, 100_000, None, "late by construction"),
+        ] {
+            assert_eq!(doubt(2_000, [took; WAITS], late_by), longer, "{why}");
+        }
     }
 
     #[test]
