@@ -39,6 +39,8 @@ pub(super) struct Model {
     pub(super) hears: bool,
     /// Waits end so many ticks late.
     pub(super) overshoot: u64,
+    /// Deadlines and counts are so many ticks longer, for what a trap takes.
+    pub(super) grace: u64,
 }
 
 /// What is to be done, after which the instruction is over (but for a fault).
@@ -122,7 +124,8 @@ pub(super) fn execute(decoded: &Decoded, registers: &Registers, now: u64, armed:
             }
             // Without the timer, and with 0 in it, for ever.
             let ticks = Some(u64::from(registers.low(RBX))).filter(|&ticks| ticks > 0 && extensions & TIMER != 0);
-            Action::Wait(wait(ticks, 0, now, Some(armed), model))
+            let longer = ticks.map(|ticks| ticks + model.grace);
+            Action::Wait(Wait { asked: ticks, ..wait(longer, 0, now, Some(armed), model) })
         }
     }
 }
@@ -130,8 +133,9 @@ pub(super) fn execute(decoded: &Decoded, registers: &Registers, now: u64, armed:
 /// TPAUSE (`armed` is `None`) and UMWAIT.
 fn waitpkg(registers: &Registers, now: u64, armed: Option<bool>, model: &Model) -> Action {
     let deadline = u64::from(registers.low(RDX)) << 32 | u64::from(registers.low(RAX));
-    let wait = wait(Some(deadline.saturating_sub(now)), model.os_limit, now, armed, model);
-    Action::Wait(Wait { flags: true, ..wait })
+    let ticks = deadline.saturating_add(model.grace).saturating_sub(now);
+    let wait = wait(Some(ticks), model.os_limit, now, armed, model);
+    Action::Wait(Wait { flags: true, asked: Some(deadline.saturating_sub(now)), ..wait })
 }
 
 /// A wait for `ticks`, which ends at a store if a monitor is part of it.
@@ -177,7 +181,7 @@ fn is_canonical(address: u64) -> bool {
 mod tests {
     use super::*;
 
-    const PLAIN: Model = Model { os_limit: 0, instant: false, spurious: false, hears: true, overshoot: 0 };
+    const PLAIN: Model = Model { os_limit: 0, instant: false, spurious: false, hears: true, overshoot: 0, grace: 0 };
     const NOW: u64 = 1 << 40;
 
     fn decoded(op: Op) -> Decoded {
@@ -220,6 +224,17 @@ mod tests {
             (TPAUSE, 1_000, false, limited, 1_000, End::Deadline, false, "the deadline comes no later"),
             (TPAUSE, 1 << 41, false, PLAIN, INTERRUPT_TICKS, End::Interrupt, false, "an interrupt"),
             (TPAUSE, 500, false, Model { overshoot: 70, ..PLAIN }, 570, End::Deadline, false, "late"),
+            (TPAUSE, 500, false, Model { grace: 70, ..PLAIN }, 570, End::Deadline, false, "with time for the trap"),
+            (
+                TPAUSE,
+                0_u64.wrapping_sub(5),
+                false,
+                Model { grace: 70, ..PLAIN },
+                65,
+                End::Deadline,
+                false,
+                "past only by the trap",
+            ),
             (UMWAIT, 500, true, Model { spurious: true, ..PLAIN }, 250, End::Spurious, true, "for no reason"),
             (UMWAIT, 500, true, Model { instant: true, ..PLAIN }, 0, End::AtOnce, false, "a no-op"),
             (UMWAIT, 500, true, Model { hears: false, ..PLAIN }, 500, End::Deadline, false, "deaf"),

@@ -57,6 +57,7 @@ fn action_of(signal: c_int) -> io::Result<libc::sigaction> {
 // new one, and the thread that turns it sees its own.
 static OS_LIMIT: AtomicU64 = AtomicU64::new(0);
 static OVERSHOOT: AtomicU64 = AtomicU64::new(0);
+static GRACE: AtomicU64 = AtomicU64::new(0);
 static SPURIOUS_EVERY: AtomicU32 = AtomicU32::new(0);
 static INSTANT: AtomicBool = AtomicBool::new(false);
 static DEAF: AtomicBool = AtomicBool::new(false);
@@ -66,6 +67,7 @@ static WAITS: AtomicU32 = AtomicU32::new(0);
 pub(super) fn set(behaviour: Behaviour) {
     OS_LIMIT.store(behaviour.os_limit, Relaxed);
     OVERSHOOT.store(behaviour.overshoot, Relaxed);
+    GRACE.store(behaviour.grace, Relaxed);
     SPURIOUS_EVERY.store(behaviour.spurious_every, Relaxed);
     INSTANT.store(behaviour.instant, Relaxed);
     DEAF.store(behaviour.deaf, Relaxed);
@@ -79,6 +81,7 @@ fn model() -> Model {
         spurious: every > 0 && WAITS.load(Relaxed) % every == 0,
         hears: !DEAF.load(Relaxed),
         overshoot: OVERSHOOT.load(Relaxed),
+        grace: GRACE.load(Relaxed),
     }
 }
 

@@ -102,12 +102,13 @@ pub struct Behaviour {
     spurious_every: u32,
     deaf: bool,
     overshoot: u64,
+    grace: u64,
 }
 
 impl Behaviour {
     /// As the manuals say, with no limit set by the operating system.
     pub const fn by_the_manual() -> Self {
-        Self { os_limit: 0, instant: false, spurious_every: 0, deaf: false, overshoot: 0 }
+        Self { os_limit: 0, instant: false, spurious_every: 0, deaf: false, overshoot: 0, grace: 0 }
     }
 
     /// The operating system ends TPAUSE and UMWAIT after so many ticks of the counter, and CF says so. 0: no limit. Linux sets
@@ -138,6 +139,13 @@ impl Behaviour {
     /// Time ends waits so many ticks late, as where a hypervisor runs somebody else meanwhile.
     pub const fn overshoot(mut self, ticks: u64) -> Self {
         self.overshoot = ticks;
+        self
+    }
+
+    /// Deadlines and counts are so many ticks longer, which makes up for what the traps take: a wait of a few microseconds would
+    /// be over before its instruction is carried out. What is counted as asked is without it.
+    pub const fn grace(mut self, ticks: u64) -> Self {
+        self.grace = ticks;
         self
     }
 }
