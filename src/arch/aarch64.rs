@@ -121,3 +121,74 @@ fn counter_hz() -> u64 {
     unsafe { asm!("mrs {}, cntfrq_el0", out(reg) hz, options(nomem, nostack, preserves_flags)) };
     hz
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::EventStream;
+    use std::sync::atomic::AtomicU64;
+
+    #[test]
+    fn arm_compare_and_wait_follow_each_other() {
+        const SEVL: u32 = 0xd503_20bf;
+        const WFE: u32 = 0xd503_205f;
+        const WFET_X1: u32 = 0xd503_1001;
+        const CLREX: u32 = 0xd503_3f5f;
+        /// LDXRB, LDXRH, LDXR of 32 and of 64 bits, without their registers.
+        const LDXR: [u32; 4] = [0x085f_7c00, 0x485f_7c00, 0x885f_7c00, 0xc85f_7c00];
+        const REGISTERS: u32 = 0x3ff;
+        /// More than the functions have, and less than the text behind them.
+        const WORDS: usize = 2_048;
+        let words = |entry: *const ()| {
+            // SAFETY: the test binary's text, of which kilobytes follow every function of this file; it is not written.
+            unsafe { std::slice::from_raw_parts(entry.cast::<u32>(), WORDS) }
+        };
+        let code = words(wait_on as *const ());
+        for load in LDXR {
+            let at =
+                code.windows(10).find(|block| block[0] == SEVL && block[3] & !REGISTERS == load && block[8] == WFET_X1);
+            let block = at.unwrap_or_else(|| panic!("no block with {load:#x}"));
+            assert_eq!((block[1], block[9]), (WFE, CLREX));
+        }
+        assert!(words(wait as *const ()).windows(3).any(|block| block == [SEVL, WFE, WFET_X1]));
+    }
+
+    #[test]
+    fn a_word_that_has_changed_is_not_waited_for_in_any_width() {
+        // WFE is on every cpu, and is not reached here.
+        let by = Instruction::Wfe(EventStream(()));
+        let word = AtomicU64::new(0x1234_5678_9abc_def0);
+        let base: *const u8 = (&raw const word).cast();
+        for (offset, width, mask, value) in
+            [(1, 8, 0xff, 0xdf), (2, 16, 0xffff, 0x9abd), (4, 32, u64::from(u32::MAX), 0), (0, 64, u64::MAX, 0)]
+        {
+            // SAFETY: all offsets are aligned to their widths and lie within `word`.
+            let watch = unsafe { Watch::at(base.wrapping_add(offset), width, mask, value) }.unwrap();
+            let span = Span { from: ticks(), ticks: u64::MAX / 2 };
+            assert_eq!(wait_on(by, Depth::Deep, &watch, span), Woke::AtOnce, "{width} bits");
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_quiet_is_waited_for_in_every_width() {
+        // Where WFE ends by itself: by the event stream, or because an emulator makes it a yield.
+        if capabilities().event_stream.is_none() && std::env::var_os("WFE_ENDS").is_none() {
+            return;
+        }
+        let by = Instruction::Wfe(EventStream(()));
+        let word = AtomicU64::new(0x1234_5678_9abc_def0);
+        let base: *const u8 = (&raw const word).cast();
+        for (offset, width, mask, value) in [
+            (1, 8, 0xff, 0xde),
+            (2, 16, 0xfff0, 0x9ab0),
+            (4, 32, u64::from(u32::MAX), 0x1234_5678),
+            (0, 64, u64::MAX, 0x1234_5678_9abc_def0),
+        ] {
+            // SAFETY: as above.
+            let watch = unsafe { Watch::at(base.wrapping_add(offset), width, mask, value) }.unwrap();
+            let span = Span { from: ticks(), ticks: 1_000_000_000 };
+            assert_eq!(wait_on(by, Depth::Deep, &watch, span), Woke::Somehow, "{width} bits");
+        }
+        assert_eq!(wait(by, Depth::Deep, Span { from: ticks(), ticks: 1_000_000_000 }), Woke::Somehow);
+    }
+}

@@ -89,13 +89,13 @@ impl Capabilities {
 
     /// The same cpu with TPAUSE, UMONITOR and UMWAIT, and with them as the only instructions to wait with. The one way to a
     /// token that no cpu stated: whoever calls it has the traps of `sim::trap` installed, or executes nothing.
-    #[cfg(any(test, feature = "sim"))]
+    #[cfg(any(test, all(feature = "sim", target_arch = "x86_64")))]
     pub(crate) fn with_emulated_waitpkg(self) -> Self {
         Self { waitpkg: Some(Waitpkg(())), mwaitx: None, wfxt: None, event_stream: None, zawrs: None, ..self }
     }
 
     /// As [`with_emulated_waitpkg`](Self::with_emulated_waitpkg), with MONITORX and MWAITX.
-    #[cfg(any(test, feature = "sim"))]
+    #[cfg(any(test, all(feature = "sim", target_arch = "x86_64")))]
     pub(crate) fn with_emulated_mwaitx(self) -> Self {
         Self { mwaitx: Some(Mwaitx(())), waitpkg: None, wfxt: None, event_stream: None, zawrs: None, ..self }
     }
@@ -172,5 +172,22 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(1));
         assert!(ticks() > before);
         pause();
+    }
+
+    #[test]
+    fn the_finest_instruction_that_is_stated_is_waited_with() {
+        let plain = || Capabilities { ..Capabilities::default() };
+        let (waitpkg, mwaitx) = (plain().with_emulated_waitpkg(), plain().with_emulated_mwaitx());
+        let (wfxt, event_stream) = (Some(Wfxt(())), Some(EventStream(())));
+        for (cpu, names) in [
+            (plain(), None),
+            (waitpkg, Some("TPAUSE and UMWAIT")),
+            (mwaitx, Some("MWAITX")),
+            (Capabilities { wfxt, event_stream, ..plain() }, Some("WFET")),
+            (Capabilities { event_stream, ..plain() }, Some("WFE")),
+            (Capabilities { zawrs: Some(Zawrs(())), ..plain() }, Some("WRS.STO")),
+        ] {
+            assert_eq!(cpu.wait_instruction().map(Instruction::name), names);
+        }
     }
 }

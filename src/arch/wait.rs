@@ -1,7 +1,9 @@
 //! What a wait instruction is asked and what it answers, on every architecture.
 
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+#[cfg(any(test, target_arch = "x86_64"))]
+use std::sync::atomic::{Ordering, fence};
 
 use super::{EventStream, Mwaitx, Waitpkg, Wfxt, Zawrs};
 
@@ -56,6 +58,7 @@ pub(crate) enum Woke {
     /// It did not begin: the watched word had changed when the monitor was armed, or the time was over.
     AtOnce,
     /// The operating system's limit ended it.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only WAITPKG tells
     OsLimit,
     /// A store, the deadline, an interrupt, or nothing at all.
     Somehow,
@@ -90,7 +93,6 @@ pub(crate) struct Watch<'a> {
 
 /// A word by its width.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(target_arch = "aarch64"), allow(dead_code))] // the pointers in the others are read by `is_quiet` only
 pub(super) enum Word {
     U8(*const AtomicU8),
     U16(*const AtomicU16),
@@ -123,6 +125,7 @@ impl<'a> Watch<'a> {
     }
 
     /// The address to arm a monitor with.
+    #[cfg(any(test, target_arch = "x86_64", target_arch = "riscv64"))]
     #[inline(always)]
     pub(super) fn address(&self) -> *const u8 {
         match self.word {
@@ -133,7 +136,8 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Whether the word looks as it did. After `false`, what its writer wrote before it is visible.
+    /// Whether the word looks as it did, for architectures that arm and compare in two steps. After `false`, what its writer wrote before it is visible.
+    #[cfg(any(test, target_arch = "x86_64"))]
     #[inline(always)]
     pub(super) fn is_quiet(&self) -> bool {
         // Relaxed: ordered after arming by the monitor instruction, which no compiler moves a load across; before what

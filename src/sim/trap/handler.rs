@@ -327,15 +327,16 @@ fn sleep(wait: &Wait) -> Ended {
         // SAFETY: the line was readable when it was armed; whoever waits on a line keeps it mapped (see the module's words).
         unsafe { read_line(monitor.line) != monitor.seen }
     };
-    let mut end = Ended::Time(wait.end);
-    while wait.end != End::AtOnce {
+    let end = loop {
+        if wait.end == End::AtOnce {
+            break Ended::Time(End::AtOnce);
+        }
         if monitor.is_some_and(stored) {
-            end = Ended::Store;
-            break;
+            break Ended::Store;
         }
         let now = ticks();
         if now >= wait.until {
-            break;
+            break Ended::Time(wait.end);
         }
         if wait.until - now > YIELD_TICKS {
             // SAFETY: no arguments, and nothing to be wrong about.
@@ -343,7 +344,7 @@ fn sleep(wait: &Wait) -> Ended {
         } else {
             std::hint::spin_loop();
         }
-    }
+    };
     match end {
         Ended::Store => Count::ByStore,
         Ended::Time(End::AtOnce) => Count::AtOnce,
