@@ -45,20 +45,43 @@ fn builder(trap: Trap, family: Family) -> Builder {
         .env_overrides(false)
 }
 
-/// Passes of a poller that never has anything, for so long.
-fn idle(rt: &Runtime, time: Duration) -> LaneMetrics {
+/// Has a poller that never finds anything, until the lane's metrics are as wanted.
+fn idle_until(rt: &Runtime, wanted: impl Fn(&LaneMetrics) -> bool) -> LaneMetrics {
+    let idler = |_: &mut PollCx<'_>| {
+        take_time();
+        Progress::Idle
+    };
+    let poller = rt.spawn_poller(Where::Lane(0), "idle", idler).unwrap();
     let begin = Instant::now();
-    let poller = rt
-        .spawn_poller(
-            Where::Lane(0),
-            "idle",
-            move |_: &mut PollCx<'_>| {
-                if begin.elapsed() < time { Progress::Idle } else { Progress::Done }
-            },
-        )
-        .unwrap();
+    let lane = loop {
+        let lane = rt.metrics().lanes.swap_remove(0);
+        if wanted(&lane) {
+            break lane;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "{lane:?}");
+        std::thread::yield_now();
+    };
+    poller.stop();
     let _ = poller.join().unwrap();
-    rt.metrics().lanes.swap_remove(0)
+    lane
+}
+
+/// A runtime whose poll lane found the instructions good: on a busy machine a test at the start may be preempted again and
+/// again, and then it is as it should be that the lane does without. `None`: the lane's clock is not the counter, and there is
+/// nothing to see.
+fn build(builder: &Builder) -> Option<Runtime> {
+    let begin = Instant::now();
+    loop {
+        let rt = builder.clone().build().unwrap();
+        await_start(&rt);
+        let waits = rt.metrics().lanes[0].waits.clone().unwrap();
+        match (&waits.why_pause, &waits.why_no_monitor) {
+            (None, None) => return Some(rt),
+            (Some(WhyNot::OtherClock), _) => return None,
+            _ => assert!(begin.elapsed() < Duration::from_secs(60), "{waits}"),
+        }
+        rt.shutdown(Duration::from_secs(5)).unwrap();
+    }
 }
 
 /// Returns when every lane has tested what it waits with.
@@ -78,28 +101,19 @@ fn ticks_in(time: Duration) -> u64 {
     (ticks as f64 * time.as_secs_f64() / begin.elapsed().as_secs_f64() * 1.1) as u64
 }
 
-/// A lane whose clock is not the counter waits by PAUSE, as it should; there is nothing to see then.
-fn waits_by_instruction(lane: &LaneMetrics) -> bool {
-    lane.waits.as_ref().unwrap().why_pause != Some(WhyNot::OtherClock)
-}
-
 #[test]
 fn a_quiet_lane_waits_by_instruction_and_never_for_longer_than_it_may() {
     for family in FAMILIES {
         let (trap, scene) = scene(Behaviour::by_the_manual());
-        let rt = builder(trap, family).build().unwrap();
-        let lane = idle(&rt, Duration::from_millis(100));
-        if !waits_by_instruction(&lane) {
-            return;
-        }
-        let (counts, waits) = (scene.counts(), lane.waits.clone().unwrap());
-        assert_eq!((&waits.why_pause, &waits.why_no_monitor), (&None, &None), "{waits}");
-        assert!(lane.instruction_dozes > 10, "{lane:?}");
+        let Some(rt) = build(&builder(trap, family)) else { return };
+        let rested = |lane: &LaneMetrics| lane.instruction_dozes > 20 && scene.counts().by_deadline > 60;
+        let lane = idle_until(&rt, rested);
+        let counts = scene.counts();
         assert_eq!((counts.endless, counts.faults, counts.passed_on), (0, 0, 0), "{counts:?}");
         assert!(counts.longest_asked <= ticks_in(MAX_ADDED), "{counts:?}");
         match family {
-            Family::Waitpkg => assert!(counts.umwait > 10 && counts.monitorx == 0, "{counts:?}"),
-            _ => assert!(counts.mwaitx > 10 && counts.umonitor == 0, "{counts:?}"),
+            Family::Waitpkg => assert!(counts.umwait > 0 && counts.monitorx == 0, "{counts:?}"),
+            _ => assert!(counts.mwaitx > 0 && counts.umonitor == 0, "{counts:?}"),
         }
         rt.shutdown(Duration::from_secs(5)).unwrap();
     }
@@ -109,7 +123,7 @@ fn a_quiet_lane_waits_by_instruction_and_never_for_longer_than_it_may() {
 fn pause_is_all_there_is_where_it_is_all_that_is_wanted() {
     let (trap, scene) = scene(Behaviour::by_the_manual());
     let rt = builder(trap, Family::Waitpkg).wait_with(WaitWith::Pause).build().unwrap();
-    let lane = idle(&rt, Duration::from_millis(20));
+    let lane = idle_until(&rt, |lane| lane.dozes > 0);
     assert!(lane.dozes > 0 && lane.instruction_dozes == 0, "{lane:?}");
     assert_eq!(lane.waits.unwrap().why_pause, Some(WhyNot::Unwanted));
     assert_eq!(scene.counts(), Default::default());
@@ -119,16 +133,11 @@ fn pause_is_all_there_is_where_it_is_all_that_is_wanted() {
 fn depth_is_as_wanted() {
     for (with, light) in [(WaitWith::Light, true), (WaitWith::Deep, false)] {
         let (trap, scene) = scene(Behaviour::by_the_manual());
-        let rt = builder(trap, Family::Waitpkg).wait_with(with).build().unwrap();
-        await_start(&rt);
+        let Some(rt) = build(&builder(trap, Family::Waitpkg).wait_with(with)) else { return };
         let before = scene.counts();
-        let lane = idle(&rt, Duration::from_millis(20));
-        if !waits_by_instruction(&lane) {
-            return;
-        }
+        idle_until(&rt, |_| scene.counts().umwait > before.umwait);
         let counts = scene.counts();
         let (waits, lights) = (counts.umwait - before.umwait, counts.light - before.light);
-        assert!(waits > 0);
         assert_eq!(lights, if light { waits } else { 0 }, "{with:?}, of {waits}");
     }
 }
@@ -198,12 +207,8 @@ fn the_doorbell_and_a_pollers_own_word_end_waits() {
             let (trap, scene) = scene(Behaviour::by_the_manual());
             // A wait for a poller's word does not hear the doorbell, so it lasts 20 us by this preset, and 4 us by the usual one:
             // less than the traps take.
-            let rt = builder(trap, family).etiquette(Etiquette::Polite).build().unwrap();
-            await_start(&rt);
+            let Some(rt) = build(&builder(trap, family).etiquette(Etiquette::Polite)) else { return };
             scene.turn(Behaviour::by_the_manual().grace(ticks_in(Duration::from_micros(200))));
-            if !waits_by_instruction(&idle(&rt, Duration::from_millis(1))) {
-                return;
-            }
             // Until one of the stores comes while the lane waits, whatever the machine does meanwhile.
             let begin = Instant::now();
             while scene.counts().by_store == 0 {
@@ -227,19 +232,14 @@ fn nothing_depends_on_what_the_instructions_do() {
             (Behaviour::by_the_manual().os_limit(5_000), "limited"),
         ] {
             let (trap, scene) = scene(Behaviour::by_the_manual());
-            let rt = builder(trap, family).build().unwrap();
             // Tested by the manual; then the cpu changes.
-            await_start(&rt);
+            let Some(rt) = build(&builder(trap, family)) else { return };
             scene.turn(behaviour);
             converse(&rt, true, true, 50);
             converse(&rt, false, false, 50);
-            let lane = idle(&rt, Duration::from_millis(20));
-            assert!(lane.passes > 300 && lane.events >= 100, "{what}: {lane:?}");
-            if what == "limited" && family == Family::Waitpkg && waits_by_instruction(&lane) {
-                assert!(lane.os_limited_dozes > 0, "{lane:?}");
-            } else {
-                assert_eq!(lane.os_limited_dozes, 0, "{what}");
-            }
+            let limited = what == "limited" && family == Family::Waitpkg;
+            let lane = idle_until(&rt, |lane| lane.passes > 300 && (lane.os_limited_dozes > 0) == limited);
+            assert!(lane.events >= 100, "{what}: {lane:?}");
             rt.shutdown(Duration::from_secs(5)).unwrap();
         }
     }
@@ -249,8 +249,8 @@ fn nothing_depends_on_what_the_instructions_do() {
 fn a_lane_parks_by_time_although_its_waits_take_none() {
     for family in FAMILIES {
         let (trap, scene) = scene(Behaviour::by_the_manual());
-        let rt = builder(trap, family).park(Park::WhenArmed).park_after(Duration::from_millis(5)).build().unwrap();
-        await_start(&rt);
+        let builder = builder(trap, family).park(Park::WhenArmed).park_after(Duration::from_millis(5));
+        let Some(rt) = build(&builder) else { return };
         scene.turn(Behaviour::by_the_manual().instant());
         let listener = Listener { word: Arc::default(), seen: 0, peeks: false, heard: Arc::default() };
         let poller = rt.spawn_poller(Where::Lane(0), "parker", listener).unwrap();
@@ -269,12 +269,12 @@ fn a_lane_parks_by_time_although_its_waits_take_none() {
 fn an_instruction_that_does_nothing_is_found_out_at_the_start() {
     let (trap, scene) = scene(Behaviour::by_the_manual().instant());
     let rt = builder(trap, Family::Waitpkg).build().unwrap();
-    let lane = idle(&rt, Duration::from_millis(20));
-    if !waits_by_instruction(&lane) {
-        return;
-    }
+    let lane = idle_until(&rt, |lane| lane.dozes > 0);
     let waits = lane.waits.clone().unwrap();
     assert_eq!(waits.instructions, "PAUSE");
+    if waits.why_pause == Some(WhyNot::OtherClock) {
+        return;
+    }
     assert!(matches!(waits.why_pause, Some(WhyNot::EndsEarly { early: 8, of: 8 })), "{waits}");
     assert!(lane.dozes > 0 && lane.instruction_dozes == 0, "{lane:?}");
     // Each lane tried one kind of wait, eight times, and in doubt eight times more.

@@ -314,8 +314,8 @@ enum Ended {
 }
 
 fn sleep(wait: &Wait) -> Ended {
-    /// Beyond 10 us or so, others may run meanwhile.
-    const YIELD_TICKS: u64 = 25_000;
+    /// Beyond 1 ms or so, others may run meanwhile, which makes the end of the wait as inexact as they like.
+    const YIELD_TICKS: u64 = 2_500_000;
     WAITS.fetch_add(1, Relaxed);
     match wait.asked {
         Some(ticks) => Count::LongestAsked.at_least(ticks),
