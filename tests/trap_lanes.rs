@@ -107,7 +107,7 @@ fn a_quiet_lane_waits_by_instruction_and_never_for_longer_than_it_may() {
         let (trap, scene) = scene(Behaviour::by_the_manual());
         let Some(rt) = build(&builder(trap, family)) else { return };
         let rested = |lane: &LaneMetrics| lane.instruction_dozes > 20 && scene.counts().by_deadline > 60;
-        let lane = idle_until(&rt, rested);
+        idle_until(&rt, rested);
         let counts = scene.counts();
         assert_eq!((counts.endless, counts.faults, counts.passed_on), (0, 0, 0), "{counts:?}");
         assert!(counts.longest_asked <= ticks_in(MAX_ADDED), "{counts:?}");
