@@ -7,13 +7,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::arch::Capabilities;
 use crate::error::Error;
 use crate::placement::{self, LaneInfo, Placement, Plan, Request, Role};
 use crate::runtime::{self, Runtime};
 use crate::sched::settings::{LaneHook, LaneSettings};
 use crate::topology::Topology;
 use crate::wait::policy::{Overrides, Settings as WaitSettings};
-use crate::wait::{Etiquette, Park, Relief};
+use crate::wait::{Etiquette, Park, Relief, WaitWith};
 
 /// How long a compute lane stays awake for the next hand-off, at most: 50 us, twice what a wake costs on virtual machines.
 const LINGER_MAX: Duration = Duration::from_micros(50);
@@ -36,8 +37,8 @@ const NAME_MAX: usize = 10;
 /// Variables `TWOLANE_*` override the knobs of the same name when the runtime is built or planned, unless
 /// [`env_overrides(false)`](Self::env_overrides): `TWOLANE_PLACEMENT` (`auto`, `siblings`, `whole-cores`, `shared`, `unpinned`, or pairs such as
 /// `2-3,4-5`), `TWOLANE_PAIRS`, `TWOLANE_RESERVE`, `TWOLANE_NODE`, `TWOLANE_CPUS` (`0-3,8`), `TWOLANE_COMPUTE_PER_CORE`,
-/// `TWOLANE_ALLOW_UNPINNED` (`yes`, `no`), `TWOLANE_ETIQUETTE` (`latency`, `balanced`, `polite`), `TWOLANE_RELIEF` (`auto`, `always`, `off`),
-/// `TWOLANE_PARK` (`never`, `when-armed`, `within-bound`), `TWOLANE_PARK_AFTER`, `TWOLANE_MEAN_ADDED`, `TWOLANE_MAX_ADDED`,
+/// `TWOLANE_ALLOW_UNPINNED` (`yes`, `no`), `TWOLANE_ETIQUETTE` (`latency`, `balanced`, `polite`), `TWOLANE_RELIEF` (`auto`, `always`, `off`), `TWOLANE_WAIT` (`auto`, `pause`,
+/// `light`, `deep`), `TWOLANE_PARK` (`never`, `when-armed`, `within-bound`), `TWOLANE_PARK_AFTER`, `TWOLANE_MEAN_ADDED`, `TWOLANE_MAX_ADDED`,
 /// `TWOLANE_PEEK_REFRESH`, `TWOLANE_LINGER_MAX` (times with units: `500ns`, `4us`), `TWOLANE_BACKLOG_MAX`. Those used are listed in the
 /// plan's notes and in [`Metrics::overrides`](crate::Metrics::overrides); an unknown name or value is an error.
 ///
@@ -60,6 +61,9 @@ pub struct Builder {
     request: Request,
     etiquette: Etiquette,
     overrides: Overrides,
+    wait_with: WaitWith,
+    /// What the runtime believes of the cpu, given what the cpu states: the same, or something that `sim` carries out.
+    believe: fn(Capabilities) -> Capabilities,
     backlog_max: usize,
     linger_max: Duration,
     peek_refresh: Duration,
@@ -82,6 +86,8 @@ pub(crate) struct Config {
     pub allow_unpinned: bool,
     pub own_threads: BTreeSet<usize>,
     pub overrides: Vec<String>,
+    pub wait_with: WaitWith,
+    pub believe: fn(Capabilities) -> Capabilities,
 }
 
 impl Builder {
@@ -90,6 +96,8 @@ impl Builder {
             request: Request::default(),
             etiquette: Etiquette::default(),
             overrides: Overrides::default(),
+            wait_with: WaitWith::default(),
+            believe: |stated| stated,
             backlog_max: usize::MAX,
             linger_max: LINGER_MAX,
             peek_refresh: PEEK_REFRESH,
@@ -160,6 +168,25 @@ impl Builder {
     /// Whether idle lanes block in the kernel. Default: of the preset. Effect: `parked`, `parks`, and the cpu time of an idle service.
     pub fn park(mut self, park: Park) -> Self {
         self.overrides.park = Some(park);
+        self
+    }
+
+    /// With what instructions lanes wait in user mode. Default: [`WaitWith::Auto`], the best that the cpu states and that passes a test
+    /// on each lane. Trades nothing but trust: `Pause` is the way out where a hypervisor gets the others wrong. Effect: the lanes'
+    /// `waits`, `instruction_dozes`.
+    pub fn wait_with(mut self, with: WaitWith) -> Self {
+        self.wait_with = with;
+        self
+    }
+
+    /// Lets the lanes wait with these instructions although the cpu does not state them: the traps of [`sim::trap`](crate::sim::trap)
+    /// carry them out. Default: what the cpu states.
+    #[cfg(all(feature = "sim", target_arch = "x86_64"))]
+    pub fn emulate_waits(mut self, _installed: crate::sim::trap::Trap, family: crate::sim::trap::Family) -> Self {
+        self.believe = match family {
+            crate::sim::trap::Family::Waitpkg => Capabilities::with_emulated_waitpkg,
+            crate::sim::trap::Family::Mwaitx => Capabilities::with_emulated_mwaitx,
+        };
         self
     }
 
@@ -305,6 +332,8 @@ impl Builder {
             allow_unpinned: self.allow_unpinned,
             own_threads: self.own_threads,
             overrides,
+            wait_with: self.wait_with,
+            believe: self.believe,
         })
     }
 

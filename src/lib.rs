@@ -47,7 +47,7 @@ pub use {
     runtime::{Handle, LaneRunner, Runtime, Where},
     sched::join::{BlockingJoinError, WouldDeadlock},
     sched::shutdown::{ShutdownReport, StuckLane},
-    wait::{Etiquette, Park, Relief},
+    wait::{Etiquette, Park, Relief, WaitReport, WaitWith, WhyNot},
 };
 
 #[cfg(twolane_loom)]

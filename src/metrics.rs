@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
 
 use crate::placement::LaneInfo;
+use crate::wait::WaitReport;
 
 /// A counter with one writer.
 #[derive(Debug, Default)]
@@ -56,6 +57,8 @@ pub(crate) struct LaneCounters {
     pub events: Count,
     pub pollers: Count,
     pub dozes: Count,
+    pub instruction_dozes: Count,
+    pub os_limited_dozes: Count,
     pub doze_false_wakes: Count,
     pub parks: Count,
     pub park_refusals: Count,
@@ -127,6 +130,12 @@ pub struct LaneMetrics {
     pub pollers: u64,
     /// Waits in user mode.
     pub dozes: u64,
+    /// Those of them that were one instruction (TPAUSE, UMWAIT, MWAITX, ...) instead of PAUSEs.
+    pub instruction_dozes: u64,
+    /// Those of them that the operating system's limit ended.
+    pub os_limited_dozes: u64,
+    /// With what the lane waits in user mode; `None` until it has started.
+    pub waits: Option<WaitReport>,
     /// Dozes ended by the doorbell for nothing: no poller and no inbox had anything.
     pub doze_false_wakes: u64,
     /// Times blocked in the kernel, one that lasts included.

@@ -1,12 +1,18 @@
 //! What differs between processors, behind one surface: a counter, a pause, and what the cpu can do.
 //!
-//! Every architecture has one file here (`x86`, `aarch64`, `other`), and every one of them states the same three names:
+//! Every architecture has one file here (`x86`, `aarch64`, `riscv64`, `other`), and every one of them states the same names:
 //!
 //! | name | promise |
 //! |---|---|
 //! | `pause()` | The hint of a spin loop, as one instruction. It may take no time at all; nobody relies on how long it takes. |
 //! | `ticks() -> u64` | The counter as it is, a few nanoseconds to read, neither scaled nor ordered with memory. `0` for ever where there is none. |
 //! | `capabilities() -> Capabilities` | What this cpu states about itself. |
+//! | `wait(Instruction, Depth, Span) -> Woke` | Waits for so many ticks at most. |
+//! | `wait_on(Instruction, Depth, &Watch, Span) -> Woke` | Arms a monitor on a word's line, **looks at the word again**, and only then waits: for a store to the line, or for so many ticks at most. |
+//!
+//! A wait is told a number of ticks from an instant, and each backend makes of it what its instruction takes (an absolute
+//! deadline, a relative count that must not be 0, a number of short waits). It may end at any time for no reason, the
+//! first moment included: **every return means "look again"**, and nothing may depend on how long a wait was.
 //!
 //! **Nothing is probed by executing it.** Hypervisors hide instructions (and then they really trap), so what the cpu
 //! states is the only evidence that counts, and an instruction that is not stated is not there. A probe answers with a
@@ -18,14 +24,19 @@
 #[cfg(target_arch = "aarch64")]
 #[path = "aarch64.rs"]
 mod native;
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 #[path = "other.rs"]
+mod native;
+#[cfg(target_arch = "riscv64")]
+#[path = "riscv64.rs"]
 mod native;
 #[cfg(target_arch = "x86_64")]
 #[path = "x86.rs"]
 mod native;
+mod wait;
 
-pub(crate) use native::{pause, ticks};
+pub(crate) use native::{pause, ticks, wait, wait_on};
+pub(crate) use wait::{Depth, Instruction, Span, Watch, Woke};
 
 /// What the cpu that runs the calling thread states about itself.
 ///
@@ -42,9 +53,6 @@ pub(crate) struct Capabilities {
     pub(crate) invariant_tsc: bool,
     /// The rate of the counter, where something states it. A claim: it is checked before it is used.
     pub(crate) stated_rate: Option<StatedRate>,
-    /// The line that a monitor watches, where the cpu says; many hypervisors do not.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for monitored waits"))]
-    pub(crate) monitor_line: Option<MonitorLine>,
     /// TPAUSE, UMONITOR and UMWAIT.
     pub(crate) waitpkg: Option<Waitpkg>,
     /// MOVDIR64B.
@@ -53,6 +61,12 @@ pub(crate) struct Capabilities {
     pub(crate) enqcmd: Option<Enqcmd>,
     /// MONITORX and MWAITX.
     pub(crate) mwaitx: Option<Mwaitx>,
+    /// WFET.
+    pub(crate) wfxt: Option<Wfxt>,
+    /// A kernel that ends every WFE after a while.
+    pub(crate) event_stream: Option<EventStream>,
+    /// WRS.STO.
+    pub(crate) zawrs: Option<Zawrs>,
 }
 
 impl Capabilities {
@@ -60,6 +74,28 @@ impl Capabilities {
     /// stead: done at start, never in a loop.
     pub(crate) fn detect() -> Self {
         native::capabilities()
+    }
+
+    /// The instruction to wait with, the finest first; `None`: this cpu states none, and PAUSE it is.
+    pub(crate) fn wait_instruction(&self) -> Option<Instruction> {
+        None.or(self.waitpkg.map(Instruction::Waitpkg))
+            .or(self.mwaitx.map(Instruction::Mwaitx))
+            .or(self.wfxt.map(Instruction::Wfet))
+            .or(self.event_stream.map(Instruction::Wfe))
+            .or(self.zawrs.map(Instruction::Wrs))
+    }
+
+    /// The same cpu with TPAUSE, UMONITOR and UMWAIT, and with them as the only instructions to wait with. The one way to a
+    /// token that no cpu stated: whoever calls it has the traps of `sim::trap` installed, or executes nothing.
+    #[cfg(any(test, all(feature = "sim", target_arch = "x86_64")))]
+    pub(crate) fn with_emulated_waitpkg(self) -> Self {
+        Self { waitpkg: Some(Waitpkg(())), mwaitx: None, wfxt: None, event_stream: None, zawrs: None, ..self }
+    }
+
+    /// As [`with_emulated_waitpkg`](Self::with_emulated_waitpkg), with MONITORX and MWAITX.
+    #[cfg(any(test, all(feature = "sim", target_arch = "x86_64")))]
+    pub(crate) fn with_emulated_mwaitx(self) -> Self {
+        Self { mwaitx: Some(Mwaitx(())), waitpkg: None, wfxt: None, event_stream: None, zawrs: None, ..self }
     }
 }
 
@@ -70,15 +106,6 @@ pub(crate) struct StatedRate {
     pub(crate) hz: u64,
     /// Where it is stated, for reports.
     pub(crate) source: &'static str,
-}
-
-/// The sizes, in bytes, between which the line that a monitor watches lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MonitorLine {
-    /// A store outside a block of this size and alignment does not wake the watcher.
-    pub(crate) smallest: u16,
-    /// A store within a block of this size and alignment may wake the watcher.
-    pub(crate) largest: u16,
 }
 
 /// Holding one means: this cpu executes TPAUSE, UMONITOR and UMWAIT without trapping.
@@ -102,6 +129,24 @@ pub(crate) struct Enqcmd(());
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mwaitx(());
 
+/// Holding one means: this cpu executes WFET, WFE with a deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wfxt(());
+
+/// Holding one means: the kernel has the timer send an event to every cpu each [`PERIOD_NS`](Self::PERIOD_NS), so that a
+/// WFE ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EventStream(());
+
+impl EventStream {
+    /// 100 us: what Linux sets up (10 kHz).
+    pub(crate) const PERIOD_NS: u64 = 100_000;
+}
+
+/// Holding one means: this cpu executes WRS.STO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Zawrs(());
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,5 +161,22 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(1));
         assert!(ticks() > before);
         pause();
+    }
+
+    #[test]
+    fn the_finest_instruction_that_is_stated_is_waited_with() {
+        let plain = || Capabilities { ..Capabilities::default() };
+        let (waitpkg, mwaitx) = (plain().with_emulated_waitpkg(), plain().with_emulated_mwaitx());
+        let (wfxt, event_stream) = (Some(Wfxt(())), Some(EventStream(())));
+        for (cpu, names) in [
+            (plain(), None),
+            (waitpkg, Some("TPAUSE and UMWAIT")),
+            (mwaitx, Some("MWAITX")),
+            (Capabilities { wfxt, event_stream, ..plain() }, Some("WFET")),
+            (Capabilities { event_stream, ..plain() }, Some("WFE")),
+            (Capabilities { zawrs: Some(Zawrs(())), ..plain() }, Some("WRS.STO")),
+        ] {
+            assert_eq!(cpu.wait_instruction().map(Instruction::name), names);
+        }
     }
 }

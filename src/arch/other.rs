@@ -1,6 +1,6 @@
 //! Every other architecture: the standard library's hint, no counter, nothing stated.
 
-use super::Capabilities;
+use super::{Capabilities, Depth, Instruction, Span, Watch, Woke};
 
 /// Whatever the standard library emits for a spin loop.
 #[inline(always)]
@@ -12,6 +12,18 @@ pub(crate) fn pause() {
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {
     0
+}
+
+/// Never called: no token is made here.
+pub(crate) fn wait(_: Instruction, _: Depth, _: Span) -> Woke {
+    pause();
+    Woke::Somehow
+}
+
+/// Never called: no token is made here.
+pub(crate) fn wait_on(_: Instruction, _: Depth, _: &Watch<'_>, _: Span) -> Woke {
+    pause();
+    Woke::Somehow
 }
 
 pub(crate) fn capabilities() -> Capabilities {

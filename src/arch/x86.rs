@@ -1,12 +1,15 @@
-//! x86-64: PAUSE, the time-stamp counter, and CPUID as the only witness.
+//! x86-64: PAUSE, the time-stamp counter, Intel's and AMD's waits, and CPUID as the only witness.
 
-use super::{Capabilities, Enqcmd, MonitorLine, Movdir64b, Mwaitx, StatedRate, Waitpkg};
+use super::{Capabilities, Depth, Enqcmd, Instruction, Movdir64b, Mwaitx, Span, StatedRate, Waitpkg, Watch, Woke};
+use core::arch::asm;
+use core::num::NonZeroU32;
 use raw_cpuid::{CpuId, CpuIdReader, CpuIdReaderNative, Hypervisor};
 
 /// PAUSE: 10 to 190 cycles, depending on the model; a hint that frees the core's resources for its sibling meanwhile.
 #[inline(always)]
 pub(crate) fn pause() {
-    std::hint::spin_loop();
+    // SAFETY: a hint, which cpus that do not know it take for a NOP; no memory, no flags.
+    unsafe { asm!("pause", options(nomem, nostack, preserves_flags)) };
 }
 
 /// RDTSC, not ordered with the instructions around it: a reading may be early or late by what the cpu reorders (tens of
@@ -16,6 +19,155 @@ pub(crate) fn ticks() -> u64 {
     // SAFETY: every x86-64 cpu has RDTSC. Where the kernel is told to make it fault (PR_SET_TSC), so do the vDSO's
     // clocks, without which no thread of Rust's runs.
     unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Waits for the span: TPAUSE, or MWAITX on a line that nobody writes, since it does not wait without a monitor.
+#[inline]
+pub(crate) fn wait(by: Instruction, depth: Depth, span: Span) -> Woke {
+    match by {
+        Instruction::Waitpkg(token) => until(span, |deadline| tpause(token, depth, deadline)),
+        Instruction::Mwaitx(token) => {
+            monitorx(token, QUIET_LINE.0.as_ptr());
+            match count(span.left(ticks())) {
+                Some(count) => mwaitx(token, count),
+                None => return Woke::AtOnce,
+            }
+            Woke::Somehow
+        }
+        _ => no_such_instruction(),
+    }
+}
+
+/// Waits for a store to the line of `watch`, or for the span: arm, look again, wait.
+#[inline]
+pub(crate) fn wait_on(by: Instruction, depth: Depth, watch: &Watch<'_>, span: Span) -> Woke {
+    match by {
+        Instruction::Waitpkg(token) => {
+            umonitor(token, watch.address());
+            // A store before the monitor was armed wakes nobody; from here on, every one does.
+            if !watch.is_quiet() {
+                return Woke::AtOnce;
+            }
+            until(span, |deadline| umwait(token, depth, deadline))
+        }
+        Instruction::Mwaitx(token) => {
+            monitorx(token, watch.address());
+            // As above.
+            if !watch.is_quiet() {
+                return Woke::AtOnce;
+            }
+            match count(span.left(ticks())) {
+                Some(count) => mwaitx(token, count),
+                None => return Woke::AtOnce,
+            }
+            Woke::Somehow
+        }
+        _ => no_such_instruction(),
+    }
+}
+
+/// Tokens of other architectures are not made on this one.
+fn no_such_instruction() -> Woke {
+    pause();
+    Woke::Somehow
+}
+
+/// Runs an instruction that takes an absolute deadline and answers with the carry flag: the operating system's limit
+/// ended it.
+#[inline(always)]
+fn until(span: Span, wait: impl FnOnce(u64) -> bool) -> Woke {
+    let now = ticks();
+    match span.left(now) {
+        0 => Woke::AtOnce,
+        left if wait(now.saturating_add(left)) => Woke::OsLimit,
+        _ => Woke::Somehow,
+    }
+}
+
+/// The count for MWAITX's timer, in which 0 means "for ever": `None` if there is nothing to wait for, and what does not
+/// fit is cut to what does (more than a second).
+#[inline(always)]
+fn count(left: u64) -> Option<NonZeroU32> {
+    NonZeroU32::new(u32::try_from(left).unwrap_or(u32::MAX))
+}
+
+/// What nobody writes. 128 bytes, since neighbours of a line are fetched with it.
+#[repr(align(128))]
+struct QuietLine([u8; 128]);
+static QUIET_LINE: QuietLine = QuietLine([0; 128]);
+
+/// The operand of TPAUSE and UMWAIT: bit 0, all others reserved (#GP).
+#[inline(always)]
+fn state(depth: Depth) -> u32 {
+    match depth {
+        Depth::Light => 1,
+        Depth::Deep => 0,
+    }
+}
+
+/// Waits until the counter passes `deadline`. `true`: the operating system's limit came first.
+#[inline(always)]
+fn tpause(_: Waitpkg, depth: Depth, deadline: u64) -> bool {
+    let (low, high) = halves(deadline);
+    let limited: u8;
+    // SAFETY: the token says that the cpu has it; the operand has no reserved bit set; it touches the flags and nothing else.
+    unsafe {
+        asm!("tpause {state:e}", "setc {limited}", state = in(reg) state(depth), in("eax") low, in("edx") high,
+            limited = out(reg_byte) limited, options(nostack));
+    }
+    limited != 0
+}
+
+/// Arms this cpu's monitor with the line of `address`, which is readable: ordered, and faulting, like a load of a byte.
+#[inline(always)]
+fn umonitor(_: Waitpkg, address: *const u8) {
+    // SAFETY: the token says that the cpu has it; it reads a byte that the caller keeps readable. Not `nomem`: the look at
+    // the word that follows must stay behind it.
+    unsafe { asm!("umonitor {address}", address = in(reg) address, options(nostack, preserves_flags)) };
+}
+
+/// Waits for a store to the armed line, or until the counter passes `deadline`. `true`: the operating system's limit came
+/// first.
+#[inline(always)]
+fn umwait(_: Waitpkg, depth: Depth, deadline: u64) -> bool {
+    let (low, high) = halves(deadline);
+    let limited: u8;
+    // SAFETY: as for `tpause`. Not `nomem`: the look at the word stays before it, what the caller reads stays behind.
+    unsafe {
+        asm!("umwait {state:e}", "setc {limited}", state = in(reg) state(depth), in("eax") low, in("edx") high,
+            limited = out(reg_byte) limited, options(nostack));
+    }
+    limited != 0
+}
+
+/// Arms this cpu's monitor with the line of `address`, which is readable.
+#[inline(always)]
+fn monitorx(_: Mwaitx, address: *const u8) {
+    // SAFETY: the token says that the cpu has it; no extension (ECX) and no hint (EDX) is asked for; it reads a byte that
+    // the caller keeps readable. Not `nomem`: see `umonitor`.
+    unsafe { asm!("monitorx", in("rax") address, in("ecx") 0, in("edx") 0, options(nostack, preserves_flags)) };
+}
+
+/// Waits for a store to the armed line, or for `ticks`.
+#[inline(always)]
+fn mwaitx(_: Mwaitx, ticks: NonZeroU32) {
+    /// EAX[7:4] = 0xF: stay in C0, from which the wake is the fastest.
+    const STAY_IN_C0: u32 = 0xf0;
+    /// ECX[1]: EBX is a timer.
+    const TIMER: u32 = 1 << 1;
+    // SAFETY: the token says that the cpu has it; hint and extension are valid. LLVM keeps RBX to itself, so the count
+    // changes places with it around the instruction, whatever register it is in.
+    unsafe {
+        asm!("xchg rbx, {count}", "mwaitx", "xchg rbx, {count}", count = inout(reg) u64::from(ticks.get()) => _,
+            in("eax") STAY_IN_C0, in("ecx") TIMER, options(nostack, preserves_flags));
+    }
+}
+
+/// EAX and EDX of a deadline.
+#[inline(always)]
+fn halves(deadline: u64) -> (u32, u32) {
+    // Truncation is meant: the low half.
+    (deadline as u32, (deadline >> 32) as u32)
 }
 
 pub(crate) fn capabilities() -> Capabilities {
@@ -48,15 +200,12 @@ fn capabilities_from<R: CpuIdReader>(leaves: R) -> Capabilities {
         hypervisor: cpu.get_hypervisor_info().map(|h| hypervisor_name(&h.identify())),
         invariant_tsc: cpu.get_advanced_power_mgmt_info().is_some_and(|p| p.has_invariant_tsc()),
         stated_rate: stated_rate(&cpu),
-        monitor_line: cpu
-            .get_monitor_mwait_info()
-            .map(|m| MonitorLine { smallest: m.smallest_monitor_line(), largest: m.largest_monitor_line() })
-            .filter(|line| line.smallest > 0 && line.largest >= line.smallest),
         waitpkg: (structured & bits::WAITPKG != 0).then_some(Waitpkg(())),
         movdir64b: (structured & bits::MOVDIR64B != 0).then_some(Movdir64b(())),
         enqcmd: (structured & bits::ENQCMD != 0).then_some(Enqcmd(())),
         mwaitx: monitorx.then_some(Mwaitx(())),
         vendor,
+        ..Capabilities::default()
     }
 }
 
@@ -89,6 +238,14 @@ fn hypervisor_name(hypervisor: &Hypervisor) -> String {
         known => format!("{known:?}"),
     }
 }
+
+#[cfg(all(test, feature = "sim"))]
+#[path = "x86_pretended.rs"]
+mod pretended;
+
+#[cfg(test)]
+#[path = "x86_golden.rs"]
+mod golden;
 
 #[cfg(test)]
 mod tests {
@@ -170,15 +327,6 @@ mod tests {
     }
 
     #[test]
-    fn a_monitor_line_of_zero_is_no_answer() {
-        assert_eq!(read(&[((0, 0), INTEL)]).monitor_line, None);
-        assert_eq!(
-            read(&[((0, 0), INTEL), ((5, 0), [64, 128, 3, 0])]).monitor_line,
-            Some(MonitorLine { smallest: 64, largest: 128 })
-        );
-    }
-
-    #[test]
     fn unknown_hypervisors_are_named_by_their_own_letters() {
         let cpu = read(&[
             ((0, 0), INTEL),
@@ -195,5 +343,17 @@ mod tests {
         };
         assert!(invariant(1 << 8));
         assert!(!invariant(!(1 << 8)));
+    }
+
+    #[test]
+    fn a_count_for_mwaitx_is_never_0_and_always_fits() {
+        let counts = |left| count(left).map(NonZeroU32::get);
+        assert_eq!(counts(0), None, "0 would be for ever");
+        assert_eq!(counts(1), Some(1));
+        assert_eq!(counts(u64::from(u32::MAX)), Some(u32::MAX));
+        // The low half of these would be 0, and 5.
+        assert_eq!(counts(1 << 32), Some(u32::MAX));
+        assert_eq!(counts((1 << 32) + 5), Some(u32::MAX));
+        assert_eq!(counts(u64::MAX), Some(u32::MAX));
     }
 }

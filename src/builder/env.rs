@@ -10,7 +10,7 @@ use super::Builder;
 use crate::error::Error;
 use crate::placement::PlacementError;
 use crate::topology::CpuList;
-use crate::wait::{Etiquette, Park, Relief};
+use crate::wait::{Etiquette, Park, Relief, WaitWith};
 
 /// All variables begin with this.
 pub(crate) const PREFIX: &str = "TWOLANE_";
@@ -66,6 +66,16 @@ const VARIABLES: &[(&str, Apply)] = &[
             "within-bound" => Park::WithinBound,
             _ => return Err("use never, when-armed or within-bound"),
         });
+        Ok(())
+    }),
+    ("TWOLANE_WAIT", |b, v| {
+        b.wait_with = match v {
+            "auto" => WaitWith::Auto,
+            "pause" => WaitWith::Pause,
+            "light" => WaitWith::Light,
+            "deep" => WaitWith::Deep,
+            _ => return Err("use auto, pause, light or deep"),
+        };
         Ok(())
     }),
     ("TWOLANE_PARK_AFTER", |b, v| duration(v).map(|d| b.overrides.park_after = Some(d))),
@@ -153,6 +163,7 @@ mod tests {
             ("TWOLANE_PAIRS", "-1", "whole number"),
             ("TWOLANE_PAIRS", "", "whole number"),
             ("TWOLANE_PARK", "Never", "never, when-armed"),
+            ("TWOLANE_WAIT", "umwait", "auto, pause, light or deep"),
             ("TWOLANE_RELIEF", "on", "auto, always or off"),
             ("TWOLANE_PLACEMENT", "2", "pairs such as"),
             ("TWOLANE_PLACEMENT", "2-", "pairs such as"),

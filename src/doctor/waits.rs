@@ -38,15 +38,16 @@ fn pause(family: Family) -> Finding {
     }
 }
 
-/// This version waits with PAUSE alone: longer waits are sequences of it.
-const NOT_USED_YET: &str = "This version of twolane does not use them: it waits in sequences of PAUSE.";
+/// What lanes do with an instruction that is there.
+const TRIED_FIRST: &str = "Lanes doze with them from about 100 ns on, after a lane has seen at its start that they really wait; else with PAUSE. \
+     TWOLANE_WAIT=pause does without.";
 
 fn waitpkg() -> Finding {
-    ABOUT.info("waits.waitpkg", "TPAUSE, UMONITOR and UMWAIT are there.").why(NOT_USED_YET).unseen()
+    ABOUT.info("waits.waitpkg", "TPAUSE, UMONITOR and UMWAIT are there.").why(TRIED_FIRST).unseen()
 }
 
 fn mwaitx() -> Finding {
-    ABOUT.info("waits.mwaitx", "MONITORX and MWAITX are there.").why(NOT_USED_YET).unseen()
+    ABOUT.info("waits.mwaitx", "MONITORX and MWAITX are there.").why(TRIED_FIRST).unseen()
 }
 
 fn no_waitpkg(seen: &Seen) -> Finding {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
+use crate::arch::Watch;
+
 /// "There is nothing here while this word looks like that": `word & mask == value`.
 ///
 /// The lane reads the word instead of calling the poller while the word is quiet. Typical words: the ownership bit of the next receive
@@ -84,6 +86,20 @@ impl Peek {
     /// Whether the poller declared that the word tells everything.
     pub(crate) fn is_complete(&self) -> bool {
         self.complete
+    }
+
+    /// What a monitor watches for a write of the word. Never `None`: every width that a peek has can be watched.
+    #[inline]
+    pub(crate) fn watch(&self) -> Option<Watch<'_>> {
+        let Self { word, mask, value, .. } = *self;
+        let (address, width): (*const u8, u32) = match word {
+            Word::U8(word) => (word.cast(), 8),
+            Word::U16(word) => (word.cast(), 16),
+            Word::U32(word) => (word.cast(), 32),
+            Word::U64(word) => (word.cast(), 64),
+        };
+        // SAFETY: `Peek::new` checked the alignment, and its caller keeps the word valid while the poller lives, which owns the peek.
+        unsafe { Watch::at(address, width, mask, value) }
     }
 
     /// Whether there is nothing to do as far as the word shows. What the writer wrote before the word is seen by a caller that gets `false`.

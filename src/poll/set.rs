@@ -118,6 +118,15 @@ impl PollerSet {
         self.lends
     }
 
+    /// The peek of the only poller, if there is just one: its word tells all there is to wait for.
+    #[inline]
+    pub(crate) fn lone_peek(&self) -> Option<&Peek> {
+        match self.slots.as_slice() {
+            [slot] => slot.peek.as_ref(),
+            _ => None,
+        }
+    }
+
     /// The descriptors to park on, if some poller has one.
     pub(crate) fn fds(&self) -> Option<&Fds> {
         self.fds.as_ref().filter(|_| self.watched > 0)

@@ -15,9 +15,13 @@ use crate::sched::deque::Own;
 use crate::sched::shared::Shared;
 use crate::topology::{PinError, pin};
 use crate::wait::clock::{Clock, KERNEL_COUNTER_SOURCES};
+use crate::wait::means::{Offer, OsLimit};
 
 /// A file that tells which counter the kernel reads the time from.
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+/// The longest TPAUSE or UMWAIT that the kernel allows, in ticks of the counter, and whether it allows C0.2. There with WAITPKG only.
+const UMWAIT_MAX_TIME: &str = "/sys/devices/system/cpu/umwait_control/max_time";
+const UMWAIT_C02: &str = "/sys/devices/system/cpu/umwait_control/enable_c02";
 
 /// Lanes that run, and their threads, by lane.
 pub(super) struct Started {
@@ -30,7 +34,9 @@ pub(super) struct Started {
 /// Starts one thread a lane; each binds itself and says how that went, then waits for what all share. Fails if one fails, and then no thread
 /// is left.
 pub(super) fn start(config: &Config) -> Result<Started, Error> {
-    let clock = clock();
+    let cpu = (config.believe)(Capabilities::detect());
+    let clock = clock(&cpu);
+    let offer = Offer::new(config.wait_with, &cpu, clock.source(), os_limit());
     let mut threads = Vec::new();
     let mut recruits = Vec::new();
     let mut infos = Vec::new();
@@ -59,7 +65,7 @@ pub(super) fn start(config: &Config) -> Result<Started, Error> {
         infos.push(LaneInfo { plan: plan.clone(), sharing, pinned });
     }
     let (queues, stealers): (Vec<Own>, Vec<_>) = infos.iter().map(|_| Own::new()).unzip();
-    let shared = Arc::new(Shared::new(infos, stealers, config.lanes.clone(), clock));
+    let shared = Arc::new(Shared::new(infos, stealers, config.lanes.clone(), clock, offer));
     let mut runners = Vec::new();
     for (lane, (recruit, queue)) in recruits.into_iter().zip(queues).enumerate() {
         match recruit {
@@ -114,8 +120,14 @@ fn name(prefix: &str, plan: &LanePlan) -> String {
     format!("{prefix}-{role}{}", plan.lane)
 }
 
-fn clock() -> Clock {
+fn clock(cpu: &Capabilities) -> Clock {
     let source = std::fs::read_to_string(CLOCKSOURCE).unwrap_or_default();
     let trusted = KERNEL_COUNTER_SOURCES.contains(&source.trim());
-    Clock::best(&Capabilities::detect(), trusted).0
+    Clock::best(cpu, trusted).0
+}
+
+/// What the kernel allows waits, where it says so.
+fn os_limit() -> OsLimit {
+    let read = |path| std::fs::read_to_string(path).ok();
+    OsLimit::parse(read(UMWAIT_MAX_TIME).as_deref(), read(UMWAIT_C02).as_deref())
 }

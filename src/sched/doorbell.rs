@@ -63,6 +63,13 @@ impl Doorbell {
         Epoch(self.epoch.load(Acquire))
     }
 
+    /// What a monitor watches for a ring after `seen`.
+    #[cfg(not(twolane_loom))]
+    #[inline]
+    pub(crate) fn watch(&self, seen: Epoch) -> crate::arch::Watch<'_> {
+        crate::arch::Watch::while_equal(&self.epoch, seen.0)
+    }
+
     /// Wakes the lane, whatever it does. Call after publishing what it should see.
     ///
     /// Costs one locked instruction and a fence; a system call only when the lane is parked and nobody else is waking it.

@@ -9,7 +9,7 @@ use crate::task::Runnable;
 use crate::wait::clock::Ticks;
 use crate::wait::controller::{Observation, Parked, Step};
 use crate::wait::ledger::Kind as Time;
-use crate::wait::waiter::Ended;
+use crate::wait::waiter::{Ended, How, Wakeup};
 
 /// How long a task that was handed off is left to a sibling that is awake before somebody is woken for it: 1 us. Its lines take 0.2 to 0.4 us to
 /// change cpus on virtual machines; a wake takes tens of microseconds, so it is not missed.
@@ -92,6 +92,7 @@ impl Worker {
         }
         self.owe_wake();
         let took = self.book(if swept.events > 0 { Time::Busy } else { Time::Empty });
+        self.unquiet &= swept.events == 0;
         let counters = &self.own().counters;
         counters.passes.add(1);
         if swept.events > 0 {
@@ -131,11 +132,19 @@ impl Worker {
         }
     }
 
-    /// Waits in user mode. The doorbell, or a message in the inbox, ends it.
+    /// Waits in user mode. The doorbell ends it, or the word of the only poller.
     pub(super) fn doze(&mut self, ticks: u64) {
         self.flush_before_wait();
         let doorbell = &self.me.doorbell;
-        let dozed = self.waiter.doze(&self.clock, self.stamp, ticks, || doorbell.epoch() != self.seen);
+        let bell = Wakeup::Doorbell(doorbell.watch(self.seen));
+        let wakeup = match self.pollers.lone_peek() {
+            Some(peek) if peek.is_quiet() => peek.watch().map_or(bell, Wakeup::Peek),
+            // Something came since the pass. Or the poller does not care for what the word shows, if it looked like that in
+            // the last pass too.
+            Some(_) if !std::mem::replace(&mut self.unquiet, true) => return,
+            _ => bell,
+        };
+        let dozed = self.waiter.doze(&self.clock, self.stamp, ticks, Some(wakeup), || doorbell.epoch() != self.seen);
         let took = dozed.until.since(self.stamp);
         self.ledger.add(Time::Doze, took);
         self.stamp = dozed.until;
@@ -143,6 +152,12 @@ impl Worker {
         self.rung_in_doze = dozed.ended == Ended::Interrupted;
         let counters = &self.own().counters;
         counters.dozes.add(1);
+        if dozed.how != How::Pauses {
+            counters.instruction_dozes.add(1);
+        }
+        if dozed.ended == Ended::OsLimit {
+            counters.os_limited_dozes.add(1);
+        }
         if took > self.max_added {
             let preempted = took > PREEMPTED_TIMES * ticks && took > self.clock.ticks_from_ns(PREEMPTED_NS);
             if preempted { &counters.misses_preempted } else { &counters.misses_doze }.add(1);

@@ -26,8 +26,10 @@ use crate::metrics::LaneCounters;
 use crate::placement::{LaneInfo, Role};
 use crate::poll::fds;
 use crate::task::{Kind, Ran, Registry, Runnable, Schedule};
+use crate::wait::WaitReport;
 use crate::wait::clock::{Clock, Ticks};
 use crate::wait::ledger::Totals;
+use crate::wait::means::Offer;
 
 /// The part of a lane that other threads see.
 #[derive(Debug)]
@@ -54,6 +56,8 @@ pub(crate) struct Lane {
     pub counters: LaneCounters,
     pub times: Totals,
     pub kinds: Kinds,
+    /// With what it waits, once it has started.
+    pub waits: OnceCell<WaitReport>,
 }
 
 /// What the lanes share.
@@ -73,13 +77,21 @@ pub(crate) struct Shared {
     pub exits: Exits,
     pub settings: LaneSettings,
     pub clock: Clock,
+    /// What there is to wait with, for each lane to try.
+    pub offer: Offer,
     started: Ticks,
     fork: fork::Generation,
 }
 
 impl Shared {
     /// `stealers[lane]` belongs to the deque that the lane's own thread will hold.
-    pub(crate) fn new(infos: Vec<LaneInfo>, stealers: Vec<Stealer>, settings: LaneSettings, clock: Clock) -> Self {
+    pub(crate) fn new(
+        infos: Vec<LaneInfo>,
+        stealers: Vec<Stealer>,
+        settings: LaneSettings,
+        clock: Clock,
+        offer: Offer,
+    ) -> Self {
         let domains: Vec<usize> = infos.iter().map(|info| info.plan.llc).collect();
         let sleepers = Sleepers::new(&domains);
         let may_block = infos.iter().filter(|info| info.plan.role != Role::Poll).count();
@@ -98,6 +110,7 @@ impl Shared {
             counters: LaneCounters::default(),
             times: Totals::new(),
             kinds: Kinds::new(),
+            waits: OnceCell::new(),
         };
         Self {
             injectors: (0..sleepers.domains()).map(|_| CachePadded::new(Injector::new())).collect(),
@@ -111,6 +124,7 @@ impl Shared {
             blocking: Blocking::new(may_block),
             settings,
             clock,
+            offer,
             started: clock.now(),
             fork: fork::generation(),
         }

@@ -23,8 +23,8 @@ use crate::task::{Contained, contain};
 use crate::wait::clock::{Clock, Ticks, thread_cpu_ns};
 use crate::wait::controller::Controller;
 use crate::wait::ledger::{Kind as Time, Ledger, WINDOW_NS};
-use crate::wait::pause;
-use crate::wait::waiter::Waiter;
+use crate::wait::waiter::{Limits, Waiter};
+use crate::wait::{pause, selftest};
 
 /// Everything that only the lane's own thread touches.
 pub(crate) struct Worker {
@@ -68,6 +68,8 @@ pub(crate) struct Worker {
     pub(super) wake_owed: Option<Ticks>,
     /// How long that may last while the lane is awake, in ticks.
     pub(super) wake_patience: u64,
+    /// The peek of the only poller showed something before the last doze, and no event was found since.
+    pub(super) unquiet: bool,
     /// How long the last park lasted, until the pass after it tells what it was good for.
     pub(super) parked: Option<ParkedFor>,
     /// As a parked lender it was called for a task, or saw one: the pass after the park decides.
@@ -110,6 +112,10 @@ impl Worker {
         let settings = &shared.settings;
         let ticks = |duration| clock.rate().ticks_from(duration);
         let pause = pause::calibrate(&clock);
+        let (means, report) = selftest::run(&clock, clock.rate(), &shared.offer);
+        // The lane starts once, so nothing is there yet.
+        let _ = shared.lane(lane).waits.set(report);
+        let (doze_max, unheard_max) = (ticks(settings.wait.max_added), ticks(settings.wait.inbox_max));
         Self {
             lane,
             me: Arc::clone(&shared.lanes()[lane]),
@@ -117,7 +123,7 @@ impl Worker {
             pollers: PollerSet::new(ticks(settings.peek_refresh)),
             deadlines: Deadlines::new(),
             controller: Controller::new(&settings.wait, clock.rate(), pause),
-            waiter: Waiter::new(pause, ticks(settings.wait.inbox_max)),
+            waiter: Waiter::new(pause, Limits { doze_max, unheard_max }, means),
             ledger: Ledger::new(clock.now(), clock.ticks_from_ns(thread_cpu_ns()), clock.ticks_from_ns(WINDOW_NS)),
             linger: Linger::new(clock.ticks_from_ns(WAKE_COST_NS), ticks(settings.linger_max)),
             victims,
@@ -134,10 +140,11 @@ impl Worker {
             rung_in_doze: false,
             wake_owed: None,
             wake_patience: clock.ticks_from_ns(WAKE_PATIENCE_NS),
+            unquiet: false,
             parked: None,
             called: false,
             lend_from: Ticks::default(),
-            max_added: ticks(settings.wait.max_added),
+            max_added: doze_max,
             cx,
             shared,
         }

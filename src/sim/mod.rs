@@ -1,6 +1,10 @@
 //! Stand-ins for machines that are not at hand, to test services and their placement.
 //!
 //! [`host`] writes the `/sys` and `/proc` trees of machines of any shape, whole or broken, for
-//! [`Topology::read_from`](crate::topology::Topology::read_from).
+//! [`Topology::read_from`](crate::topology::Topology::read_from). [`trap`] carries out the instructions with which lanes wait
+//! on cpus that have none.
 
 pub mod host;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)] // a signal handler
+pub mod trap;

@@ -43,8 +43,8 @@ pub(crate) trait Spin {
 
 /// Names of the kernel's clock sources that are the cpu's own counter, or are computed from it: while it keeps time by one of
 /// them, it trusts the counter.
-pub(crate) const KERNEL_COUNTER_SOURCES: [&str; 4] =
-    ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
+pub(crate) const KERNEL_COUNTER_SOURCES: [&str; 5] =
+    ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "riscv_clocksource"];
 
 /// A clock that costs a few nanoseconds to read. Copies are the same clock; all clocks over the cpu's counter in a
 /// process are the same.

@@ -8,7 +8,9 @@
 //!   times, never numbers of iterations: one PAUSE lasts from 10 to 190 cycles, depending on the cpu.
 //! - `controller`: the decision, a pure function of what was seen. It is all arithmetic on ticks, and tested in virtual
 //!   time.
-//! - `waiter`: carries a doze out, looking for news every few pauses.
+//! - `waiter`: carries a doze out, by one instruction where the cpu has one to wait with, else looking for news every few
+//!   pauses.
+//! - `means` and `selftest`: with what this lane may wait ([`WaitWith`]), and whether that really waits here.
 //! - `clock` and `pause`: ticks, their scale, and how many of them a PAUSE takes here.
 //! - `ledger`: busy, empty, dozing, parked, preempted: sums that agree with the kernel's own account.
 //!
@@ -17,8 +19,11 @@
 pub(crate) mod clock;
 pub(crate) mod controller;
 pub(crate) mod ledger;
+pub(crate) mod means;
 pub(crate) mod pause;
 pub(crate) mod policy;
+pub(crate) mod selftest;
 pub(crate) mod waiter;
 
+pub use means::{WaitReport, WaitWith, WhyNot};
 pub use policy::{Etiquette, Park, Relief, SettingsError};

@@ -1,0 +1,455 @@
+//! The signal handler: what is carried out, and how, without anything that a handler must not do. It allocates nothing,
+//! takes no lock, calls nothing of libc's but thin wrappers around system calls, and keeps `errno`.
+
+use std::cell::Cell;
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering::*};
+
+use libc::{c_int, c_void, siginfo_t, ucontext_t};
+use once_cell::sync::OnceCell;
+use parking_lot::Mutex;
+
+use super::decode::{Decoded, LENGTH_MAX, Op, decode};
+use super::execute::{Action, End, Model, Registers, Wait, execute, flags_after};
+use super::{Behaviour, Counts, Fault, Moment};
+use crate::arch::ticks;
+
+/// Held by the scene that lasts.
+pub(super) static ONE_SCENE: Mutex<()> = Mutex::new(());
+
+/// What handled SIGILL before. Set before the handler is installed, so that the handler finds it.
+static BEFORE: OnceCell<libc::sigaction> = OnceCell::new();
+
+/// Installs the handler unless it is.
+pub(super) fn install() -> io::Result<()> {
+    static ONCE: OnceCell<()> = OnceCell::new();
+    ONCE.get_or_try_init(|| {
+        // Asked for first: a trap may come as soon as the handler is in.
+        let before = action_of(libc::SIGILL)?;
+        let _ = BEFORE.set(before);
+        // SAFETY: all zeroes is a valid `sigaction`, one with an empty mask.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = on_sigill as *const () as usize;
+        // NODEFER: a handler that calls on may raise SIGILL itself. ONSTACK: the stack may be what is short.
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART;
+        // SAFETY: the action is complete and its handler has the signature that SA_SIGINFO asks for.
+        match unsafe { libc::sigaction(libc::SIGILL, &action, ptr::null_mut()) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    })
+    .copied()
+}
+
+fn action_of(signal: c_int) -> io::Result<libc::sigaction> {
+    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: only asks; `action` has room for the answer.
+    match unsafe { libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) } {
+        // SAFETY: the call succeeded, so it has written the action.
+        0 => Ok(unsafe { action.assume_init() }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+// How the cpu behaves: words that a scene writes and the handler reads. Relaxed throughout: a trap sees the old behaviour or the
+// new one, and the thread that turns it sees its own.
+static OS_LIMIT: AtomicU64 = AtomicU64::new(0);
+static OVERSHOOT: AtomicU64 = AtomicU64::new(0);
+static GRACE: AtomicU64 = AtomicU64::new(0);
+static SPURIOUS_EVERY: AtomicU32 = AtomicU32::new(0);
+static INSTANT: AtomicBool = AtomicBool::new(false);
+static DEAF: AtomicBool = AtomicBool::new(false);
+/// Waits so far, for every `n`th.
+static WAITS: AtomicU32 = AtomicU32::new(0);
+
+pub(super) fn set(behaviour: Behaviour) {
+    OS_LIMIT.store(behaviour.os_limit, Relaxed);
+    OVERSHOOT.store(behaviour.overshoot, Relaxed);
+    GRACE.store(behaviour.grace, Relaxed);
+    SPURIOUS_EVERY.store(behaviour.spurious_every, Relaxed);
+    INSTANT.store(behaviour.instant, Relaxed);
+    DEAF.store(behaviour.deaf, Relaxed);
+}
+
+fn model() -> Model {
+    let every = SPURIOUS_EVERY.load(Relaxed);
+    Model {
+        os_limit: OS_LIMIT.load(Relaxed),
+        instant: INSTANT.load(Relaxed),
+        spurious: every > 0 && WAITS.load(Relaxed) % every == 0,
+        hears: !DEAF.load(Relaxed),
+        overshoot: OVERSHOOT.load(Relaxed),
+        grace: GRACE.load(Relaxed),
+    }
+}
+
+/// A new scene: nothing counted, nothing planned.
+pub(super) fn restart(behaviour: Behaviour) {
+    forget_intrusion();
+    set(behaviour);
+    // Relaxed: statistics, here and below.
+    for counter in &COUNTERS {
+        counter.store(0, Relaxed);
+    }
+}
+
+/// The counters, in the order of [`Count`].
+static COUNTERS: [AtomicU64; Count::N] = [const { AtomicU64::new(0) }; Count::N];
+
+#[derive(Clone, Copy)]
+enum Count {
+    Tpause,
+    Umonitor,
+    Umwait,
+    Monitorx,
+    Mwaitx,
+    AtOnce,
+    ByDeadline,
+    ByOsLimit,
+    ByStore,
+    ByNothing,
+    ByInterrupt,
+    Endless,
+    Light,
+    LongestAsked,
+    Faults,
+    PassedOn,
+}
+
+impl Count {
+    const N: usize = Self::PassedOn as usize + 1;
+
+    fn one(self) {
+        COUNTERS[self as usize].fetch_add(1, Relaxed);
+    }
+    fn at_least(self, value: u64) {
+        COUNTERS[self as usize].fetch_max(value, Relaxed);
+    }
+    fn read(self) -> u64 {
+        COUNTERS[self as usize].load(Relaxed)
+    }
+}
+
+pub(super) fn counts() -> Counts {
+    Counts {
+        tpause: Count::Tpause.read(),
+        umonitor: Count::Umonitor.read(),
+        umwait: Count::Umwait.read(),
+        monitorx: Count::Monitorx.read(),
+        mwaitx: Count::Mwaitx.read(),
+        at_once: Count::AtOnce.read(),
+        by_deadline: Count::ByDeadline.read(),
+        by_os_limit: Count::ByOsLimit.read(),
+        by_store: Count::ByStore.read(),
+        by_nothing: Count::ByNothing.read(),
+        by_interrupt: Count::ByInterrupt.read(),
+        endless: Count::Endless.read(),
+        light: Count::Light.read(),
+        longest_asked: Count::LongestAsked.read(),
+        faults: Count::Faults.read(),
+        passed_on: Count::PassedOn.read(),
+    }
+}
+
+/// The store that is planned: its moment (0 for none), where, and what.
+static PLANNED: AtomicU8 = AtomicU8::new(0);
+static PLANNED_WORD: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
+static PLANNED_VALUE: AtomicU32 = AtomicU32::new(0);
+
+fn code(moment: Moment) -> u8 {
+    match moment {
+        Moment::BeforeArm => 1,
+        Moment::AfterArm => 2,
+        Moment::InWait => 3,
+    }
+}
+
+pub(super) fn intrude(moment: Moment, word: &'static AtomicU32, value: u32) {
+    forget_intrusion();
+    // Relaxed: published by the store of the moment.
+    PLANNED_WORD.store(ptr::from_ref(word).cast_mut(), Relaxed);
+    PLANNED_VALUE.store(value, Relaxed);
+    // Release: publishes word and value. Partner: the exchange in `intrude_at`.
+    PLANNED.store(code(moment), Release);
+}
+
+pub(super) fn forget_intrusion() {
+    // Relaxed: whoever took it already stores it, as if it had come a moment earlier.
+    PLANNED.store(0, Relaxed);
+}
+
+/// Carries the planned store out, if this is its moment.
+fn intrude_at(moment: Moment) {
+    // Acquire: partner is the store in `intrude`. Only one thread gets it.
+    if PLANNED.compare_exchange(code(moment), 0, Acquire, Relaxed).is_ok() {
+        let word = PLANNED_WORD.load(Relaxed);
+        // SAFETY: a moment is set only after a word that lives for ever.
+        let word = unsafe { &*word };
+        // Release: it stands for a producer's.
+        word.store(PLANNED_VALUE.load(Relaxed), Release);
+    }
+}
+
+/// A monitor: the line's address, and what was there.
+#[derive(Clone, Copy)]
+struct Monitor {
+    line: *const u64,
+    seen: Line,
+}
+
+/// A line of 64 bytes.
+type Line = [u64; 8];
+
+thread_local! {
+    /// The thread's monitor, as if the thread had a cpu for itself. Const and without a destructor, so that reading it is reading
+    /// memory.
+    static MONITOR: Cell<Option<Monitor>> = const { Cell::new(None) };
+}
+
+/// The general registers by number, as the kernel keeps them.
+const GENERAL: [c_int; 16] = [
+    libc::REG_RAX,
+    libc::REG_RCX,
+    libc::REG_RDX,
+    libc::REG_RBX,
+    libc::REG_RSP,
+    libc::REG_RBP,
+    libc::REG_RSI,
+    libc::REG_RDI,
+    libc::REG_R8,
+    libc::REG_R9,
+    libc::REG_R10,
+    libc::REG_R11,
+    libc::REG_R12,
+    libc::REG_R13,
+    libc::REG_R14,
+    libc::REG_R15,
+];
+
+extern "C" fn on_sigill(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: the thread's own, always there.
+    let errno = unsafe { *libc::__errno_location() };
+    // SAFETY: the kernel hands a context to handlers that are installed with SA_SIGINFO, alone for as long as they run.
+    let cpu = unsafe { &mut *context.cast::<ucontext_t>() };
+    let at = cpu.uc_mcontext.gregs[libc::REG_RIP as usize] as u64;
+    match decode(|n| Some(code_byte(at, n))) {
+        Some(decoded) => carry_out(&decoded, cpu, signal, info),
+        None => pass_on(signal, info, cpu),
+    }
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// A byte of the instruction.
+fn code_byte(at: u64, n: usize) -> u8 {
+    debug_assert!(n < LENGTH_MAX);
+    let address = at.wrapping_add(n as u64) as usize;
+    // SAFETY: the cpu found the instruction unknown, so it has fetched all bytes up to the one that decides, and the decoder asks
+    // for no more (a test of its own); memory that can be executed but not read is not made by any compiler or loader here.
+    unsafe { ptr::with_exposed_provenance::<u8>(address).read_volatile() }
+}
+
+fn carry_out(decoded: &Decoded, cpu: &mut ucontext_t, signal: c_int, info: *mut siginfo_t) {
+    let general = GENERAL.map(|register| cpu.uc_mcontext.gregs[register as usize] as u64);
+    let registers = Registers { general };
+    let armed = MONITOR.get().is_some();
+    let action = execute(decoded, &registers, ticks(), armed, &model());
+    if action == Action::NotOurs {
+        return pass_on(signal, info, cpu);
+    }
+    count_executed(decoded.op, &registers);
+    match action {
+        Action::Arm { address } => {
+            if let Err(fault) = arm(address) {
+                return raise(fault, cpu);
+            }
+        }
+        Action::Fault(fault) => return raise(fault, cpu),
+        Action::Wait(wait) => {
+            let end = sleep(&wait);
+            if wait.flags {
+                let flags = &mut cpu.uc_mcontext.gregs[libc::REG_EFL as usize];
+                *flags = flags_after(*flags as u64, end == Ended::Time(End::OsLimit)) as i64;
+            }
+        }
+        Action::NotOurs => {} // passed on above
+    }
+    cpu.uc_mcontext.gregs[libc::REG_RIP as usize] += i64::from(decoded.length);
+}
+
+fn count_executed(op: Op, registers: &Registers) {
+    let (count, state) = match op {
+        Op::Tpause { state } => (Count::Tpause, Some(state)),
+        Op::Umwait { state } => (Count::Umwait, Some(state)),
+        Op::Umonitor { .. } => (Count::Umonitor, None),
+        Op::Monitorx => (Count::Monitorx, None),
+        Op::Mwaitx => (Count::Mwaitx, None),
+    };
+    count.one();
+    if state.is_some_and(|register| registers.general[usize::from(register)] & 1 == 1) {
+        Count::Light.one();
+    }
+}
+
+fn arm(address: u64) -> Result<(), Fault> {
+    intrude_at(Moment::BeforeArm);
+    if !is_readable(address) {
+        return Err(Fault::Page(address));
+    }
+    let line = ptr::with_exposed_provenance::<u64>(address as usize & !(size_of::<Line>() - 1));
+    // SAFETY: a line does not cross a page, and a byte of it was readable.
+    let seen = unsafe { read_line(line) };
+    MONITOR.set(Some(Monitor { line, seen }));
+    intrude_at(Moment::AfterArm);
+    Ok(())
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Time(End),
+    Store,
+}
+
+fn sleep(wait: &Wait) -> Ended {
+    /// Beyond 1 ms or so, others may run meanwhile, which makes the end of the wait as inexact as they like.
+    const YIELD_TICKS: u64 = 2_500_000;
+    WAITS.fetch_add(1, Relaxed);
+    match wait.asked {
+        Some(ticks) => Count::LongestAsked.at_least(ticks),
+        None => Count::Endless.one(),
+    }
+    intrude_at(Moment::InWait);
+    let monitor = MONITOR.take().filter(|_| wait.monitored);
+    let stored = |monitor: Monitor| {
+        // SAFETY: the line was readable when it was armed; whoever waits on a line keeps it mapped (see the module's words).
+        unsafe { read_line(monitor.line) != monitor.seen }
+    };
+    let end = loop {
+        if wait.end == End::AtOnce {
+            break Ended::Time(End::AtOnce);
+        }
+        if monitor.is_some_and(stored) {
+            break Ended::Store;
+        }
+        let now = ticks();
+        if now >= wait.until {
+            break Ended::Time(wait.end);
+        }
+        if wait.until - now > YIELD_TICKS {
+            // SAFETY: no arguments, and nothing to be wrong about.
+            unsafe { libc::sched_yield() };
+        } else {
+            std::hint::spin_loop();
+        }
+    };
+    match end {
+        Ended::Store => Count::ByStore,
+        Ended::Time(End::AtOnce) => Count::AtOnce,
+        Ended::Time(End::Deadline) => Count::ByDeadline,
+        Ended::Time(End::OsLimit) => Count::ByOsLimit,
+        Ended::Time(End::Interrupt) => Count::ByInterrupt,
+        Ended::Time(End::Spurious) => Count::ByNothing,
+    }
+    .one();
+    end
+}
+
+/// Whether a byte can be read there. The kernel looks, since a fault in here would be reported at the wrong place.
+fn is_readable(address: u64) -> bool {
+    let mut byte = 0_u8;
+    let to = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let from = libc::iovec { iov_base: ptr::with_exposed_provenance_mut(address as usize), iov_len: 1 };
+    // SAFETY: reads at most a byte of this process into `byte`; addresses that are none are an error of the call.
+    let read = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
+    // SAFETY: the thread's own.
+    read == 1 || unsafe { *libc::__errno_location() } != libc::EFAULT // a sandbox forbids the question
+}
+
+/// What a line holds. By instructions of its own, since others write there, and in words of any width.
+///
+/// # Safety
+/// - `line` is readable, and aligned to 64.
+unsafe fn read_line(line: *const u64) -> Line {
+    let mut words = Line::default();
+    for (n, word) in words.iter_mut().enumerate() {
+        // SAFETY: within the line; an aligned load of the cpu's, which a store beside it cannot tear.
+        unsafe {
+            std::arch::asm!("mov {word}, qword ptr [{at}]", word = out(reg) *word, at = in(reg) line.add(n),
+                options(nostack, readonly, preserves_flags));
+        }
+    }
+    words
+}
+
+/// Raises what the kernel would send for a fault of the instruction: SIGSEGV, at the instruction. It is blocked until the
+/// handler returns, so that it finds the thread where the fault was.
+fn raise(fault: Fault, cpu: &mut ucontext_t) {
+    Count::Faults.one();
+    /// `si_code` for #GP, and for an address that is not mapped.
+    const SI_KERNEL: c_int = 0x80;
+    const SEGV_MAPERR: c_int = 1;
+    /// What the kernel fills in for a fault: the beginning of `siginfo_t`.
+    #[repr(C)]
+    struct FaultInfo {
+        signal: c_int,
+        errno: c_int,
+        code: c_int,
+        address: u64,
+        rest: [u64; 13],
+    }
+    const { assert!(size_of::<FaultInfo>() == size_of::<siginfo_t>()) };
+    let (code, address) = match fault {
+        Fault::GeneralProtection => (SI_KERNEL, 0),
+        Fault::Page(address) => (SEGV_MAPERR, address),
+    };
+    let info = FaultInfo { signal: libc::SIGSEGV, errno: 0, code, address, rest: [0; 13] };
+    let ignored = action_of(libc::SIGSEGV).is_ok_and(|action| action.sa_sigaction == libc::SIG_IGN);
+    // SAFETY: asks whether a signal is in a set that the kernel wrote.
+    let blocked = unsafe { libc::sigismember(&cpu.uc_sigmask, libc::SIGSEGV) } == 1;
+    if ignored || blocked {
+        // A fault cannot be ignored or put off: the kernel kills instead.
+        die_of(libc::SIGSEGV);
+        // SAFETY: takes a signal out of a set that the kernel wrote.
+        unsafe { libc::sigdelset(&mut cpu.uc_sigmask, libc::SIGSEGV) };
+    }
+    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the set is emptied before it is used; the mask is restored by the return from the handler; the information is laid
+    // out as the kernel's and lives through the call, and a thread may send itself any.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGSEGV);
+        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), ptr::null_mut());
+        libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), libc::gettid(), libc::SIGSEGV, &raw const info);
+    }
+}
+
+/// What is not ours goes where it would have gone.
+fn pass_on(signal: c_int, info: *mut siginfo_t, cpu: &mut ucontext_t) {
+    Count::PassedOn.one();
+    let before = BEFORE.get().map_or((libc::SIG_DFL, 0), |action| (action.sa_sigaction, action.sa_flags));
+    match before {
+        // The instruction is executed again when this returns, and then kills. (A SIGILL that is ignored does, too.)
+        (libc::SIG_DFL | libc::SIG_IGN, _) => die_of(signal),
+        (handler, flags) if flags & libc::SA_SIGINFO != 0 => {
+            // SAFETY: it was installed as a handler of three arguments.
+            let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = unsafe { std::mem::transmute(handler) };
+            handler(signal, info, ptr::from_mut(cpu).cast());
+        }
+        (handler, _) => {
+            // SAFETY: it was installed as a handler of one argument.
+            let handler: extern "C" fn(c_int) = unsafe { std::mem::transmute(handler) };
+            handler(signal);
+        }
+    }
+}
+
+/// From now on the signal kills the process.
+fn die_of(signal: c_int) {
+    // SAFETY: all zeroes is a valid action, and the default one.
+    let default: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: as said; the old action is not asked for.
+    unsafe { libc::sigaction(signal, &default, ptr::null_mut()) };
+}

@@ -1,0 +1,78 @@
+//! No wait instruction is executed that the cpu does not state, whatever the environment.
+#![cfg(all(feature = "sim", target_arch = "x86_64"))]
+#![allow(unsafe_code)] // one instruction, and CPUID
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+
+use std::time::{Duration, Instant};
+
+use twolane::sim::trap::{Behaviour, Trap};
+use twolane::{Placement, Progress, Relief, Runtime, WaitWith, Where, WhyNot};
+
+const CHILD: &str = "TRAP_GATE_CHILD";
+
+fn cpu_states_waitpkg() -> bool {
+    std::arch::x86_64::__cpuid_count(7, 0).ecx >> 5 & 1 == 1
+}
+
+#[test]
+fn without_the_gate_the_process_would_die() {
+    if std::env::var_os(CHILD).is_some() {
+        // SAFETY: dies, or waits for nothing.
+        unsafe { std::arch::asm!("tpause ecx", in("ecx") 0, in("eax") 0, in("edx") 0) };
+        std::process::exit(0);
+    }
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "without_the_gate_the_process_would_die"])
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    if cpu_states_waitpkg() {
+        assert!(child.status.success());
+    } else {
+        assert_eq!(child.status.signal(), Some(libc::SIGILL), "what CPUID hides, traps");
+    }
+}
+
+/// A lane that waits after every pass, for a while, with any of the knobs.
+fn a_lane_at_rest(with: WaitWith) -> twolane::LaneMetrics {
+    let rt = Runtime::builder()
+        .placement(Placement::Unpinned)
+        .relief(Relief::Always)
+        .wait_with(with)
+        .env_overrides(false)
+        .build()
+        .unwrap();
+    let begin = Instant::now();
+    let poller = rt
+        .spawn_poller(Where::Lane(0), "rest", move |_: &mut twolane::PollCx<'_>| {
+            if begin.elapsed() < Duration::from_millis(20) { Progress::Idle } else { Progress::Done }
+        })
+        .unwrap();
+    let _ = poller.join().unwrap();
+    let lane = rt.metrics().lanes.swap_remove(0);
+    rt.shutdown(Duration::from_secs(5)).unwrap();
+    lane
+}
+
+#[test]
+fn lanes_execute_only_what_the_cpu_states() {
+    // The traps would carry anything out, and count it.
+    let scene = Trap::install().unwrap().scene(Behaviour::by_the_manual());
+    for with in [WaitWith::Auto, WaitWith::Light, WaitWith::Deep, WaitWith::Pause] {
+        let lane = a_lane_at_rest(with);
+        assert!(lane.dozes > 0, "{lane:?}");
+        let waits = lane.waits.expect("the lane has started");
+        assert!(!waits.to_string().is_empty());
+        if waits.why_pause == Some(WhyNot::NotStated) {
+            assert_eq!(lane.instruction_dozes, 0);
+        }
+    }
+    let counts = scene.counts();
+    assert_eq!(
+        (counts.tpause, counts.umonitor, counts.umwait, counts.monitorx, counts.mwaitx, counts.passed_on),
+        (0, 0, 0, 0, 0, 0),
+        "a trap means that an instruction was executed which this cpu does not have"
+    );
+}
