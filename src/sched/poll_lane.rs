@@ -5,7 +5,7 @@ use super::kinds;
 use super::lend::{self, Offer};
 use super::worker::Worker;
 use crate::poll::{PollCx, Sweep, Swept};
-use crate::task::Runnable;
+use crate::task::{Runnable, memory};
 use crate::wait::clock::Ticks;
 use crate::wait::controller::{Observation, Parked, Step};
 use crate::wait::ledger::Kind as Time;
@@ -180,6 +180,7 @@ impl Worker {
     pub(super) fn owe_wake(&mut self) {
         if self.cx.wake_after_pass.take() {
             self.wake_owed.get_or_insert(self.stamp);
+            memory::prepare();
         }
     }
 

@@ -44,6 +44,7 @@ mod contain;
 mod error;
 mod handle;
 mod header;
+pub(crate) mod memory;
 #[cfg(twolane_loom)]
 pub mod model;
 mod raw;

@@ -1,5 +1,6 @@
 //! The allocation of a task, and the verbs that have to know its type.
 
+use std::alloc::Layout;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
@@ -7,6 +8,7 @@ use super::body::{Body, Outcome, Step};
 use super::contain::{Contained, contain};
 use super::error::Failure;
 use super::header::{Cause, Go, Header, Kind, Reference, Verbs};
+use super::memory;
 use super::runnable::{Ran, Runnable};
 use super::state::{Complete, Suspend};
 use super::waker;
@@ -41,12 +43,16 @@ impl<B: Body> Task<B> {
 
     /// A queued task with two references, one for a runnable and one for a handle.
     pub(super) fn allocate(extra: B::Extra, body: B) -> NonNull<Header> {
-        let task = Box::new(Self {
-            header: Header::new(Self::KIND),
-            extra,
-            stage: UnsafeCell::new(Stage { body: ManuallyDrop::new(body) }),
-        });
-        NonNull::from(Box::leak(task)).cast()
+        let task = memory::allocate(Layout::new::<Self>()).cast::<Self>();
+        // SAFETY: allocated just now for this type, and ours alone. It is freed as a box, which is of the same layout and allocator.
+        unsafe {
+            task.write(Self {
+                header: Header::new(Self::KIND),
+                extra,
+                stage: UnsafeCell::new(Stage { body: ManuallyDrop::new(body) }),
+            });
+        }
+        task.cast()
     }
 
     /// Undoes [`allocate`](Self::allocate).
@@ -177,7 +183,7 @@ unsafe fn drop_output<B: Body>(task: NonNull<Header>) {
 
 /// [`Verbs::free`].
 unsafe fn free<B: Body>(task: NonNull<Header>) {
-    // SAFETY: `allocate` got it from a box; the caller has the last reference. Body and output are gone, and a union drops nothing.
+    // SAFETY: `allocate` got it as a box would; the caller has the last reference. Body and output are gone, and a union drops nothing.
     let task = unsafe { Box::from_raw(task.cast::<Task<B>>().as_ptr()) };
     // A join waker may be left in its slot if cloning another one panicked; and the scheduler goes, which is ours.
     let _ = contain(|| drop(task));
