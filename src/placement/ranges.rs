@@ -3,29 +3,17 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use crate::topology::CpuList;
+
 /// A set of numbers as the kernel would list it: `0-3,8`; `none` where it is empty.
 pub(super) struct Ranges<'a>(pub(super) &'a BTreeSet<usize>);
 
 impl fmt::Display for Ranges<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut numbers = self.0.iter().copied().peekable();
-        if numbers.peek().is_none() {
+        if self.0.is_empty() {
             return f.write_str("none");
         }
-        let mut comma = "";
-        while let Some(first) = numbers.next() {
-            let mut last = first;
-            while let Some(next) = numbers.next_if(|next| next - last == 1) {
-                last = next;
-            }
-            if first == last {
-                write!(f, "{comma}{first}")?;
-            } else {
-                write!(f, "{comma}{first}-{last}")?;
-            }
-            comma = ",";
-        }
-        Ok(())
+        self.0.iter().copied().collect::<CpuList>().fmt(f)
     }
 }
 

@@ -34,6 +34,7 @@ use super::{Peek, PollCx, Poller, Progress, WakeBy};
 /// echo.join()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[must_use = "a poller does nothing until it is given to `spawn_poller`"]
 pub fn poll_fn<F>(poll: F) -> PollFn<F>
 where
     F: FnMut(&mut PollCx<'_>) -> Progress,
@@ -42,7 +43,6 @@ where
 }
 
 /// A poller made by [`poll_fn`].
-#[must_use = "a poller does nothing until it is given to `spawn_poller`"]
 pub struct PollFn<F> {
     poll: F,
     wake: Wake,
