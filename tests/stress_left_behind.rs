@@ -69,6 +69,7 @@ fn adoptions_beyond_those_of_one_turn() {
 #[test]
 fn a_hand_off_that_only_the_lending_lane_can_run() {
     let rt = builder().pairs(1).build().unwrap();
+    asleep(&rt); // so that the task that waits goes to the compute lane
     let (ran, hears) = mpsc::channel();
     let (go, goes) = mpsc::channel();
     let poller = poll_fn(move |cx: &mut PollCx<'_>| match goes.try_recv() {

@@ -27,6 +27,17 @@ enum Offer {
     None,
 }
 
+/// What the re-check found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stay {
+    /// Nothing: block.
+    No,
+    /// A task that this lane offered to run.
+    ForWork,
+    /// Something for the lane itself.
+    ForOther,
+}
+
 impl Worker {
     /// Blocks until rung, needed, woken by a descriptor, or `until`. Returns at once if any of these came first.
     pub(super) fn park(&mut self, until: Option<Ticks>) {
@@ -46,11 +57,13 @@ impl Worker {
         self.own().doorbell.announce(place);
         self.tell_siblings(true);
 
-        let slept = if self.must_stay(&offer) {
-            self.own().counters.park_refusals.add(1);
-            0
-        } else {
-            self.block(place, timeout)
+        let stay = self.must_stay(&offer);
+        let slept = match stay {
+            Stay::No => self.block(place, timeout),
+            Stay::ForWork | Stay::ForOther => {
+                self.own().counters.park_refusals.add(1);
+                0
+            }
         };
 
         self.tell_siblings(false);
@@ -59,7 +72,7 @@ impl Worker {
         self.disarm();
         self.sweep = Sweep::Full;
         if !self.pollers.is_empty() {
-            let rung = self.called || self.own().doorbell.epoch() != self.seen;
+            let rung = self.called || stay == Stay::ForWork || self.own().doorbell.epoch() != self.seen;
             self.parked = Some(ParkedFor { slept, rung });
         }
     }
@@ -98,7 +111,7 @@ impl Worker {
 
     /// *Re-check*, after every announcement: whether there is something that a park would sleep through. The epoch comes last, since the full
     /// pass may ring.
-    fn must_stay(&mut self, offer: &Offer) -> bool {
+    fn must_stay(&mut self, offer: &Offer) -> Stay {
         let found = if self.pollers.is_empty() {
             false
         } else {
@@ -106,8 +119,13 @@ impl Worker {
             swept.events > 0 || swept.ended
         };
         let due = self.deadlines.next().is_some_and(|next| next <= self.stamp);
-        let work = !matches!(offer, Offer::None) && self.shared.work_waits();
-        found || due || work || self.inbox_left || self.own().doorbell.epoch() != self.seen
+        if !matches!(offer, Offer::None) && self.shared.work_waits() {
+            Stay::ForWork
+        } else if found || due || self.inbox_left || self.own().doorbell.epoch() != self.seen {
+            Stay::ForOther
+        } else {
+            Stay::No
+        }
     }
 
     /// *Block*. Returns for how long, in ticks.
@@ -140,7 +158,10 @@ impl Worker {
                 self.searching = Some(sleepers.wake_up(self.lane, asleep));
                 false
             }
-            Offer::Lender => sleepers.unlend(self.lane) || self.shared.work_waits(),
+            // Called by name; or something waits and there is nobody else to come for it.
+            Offer::Lender => {
+                sleepers.unlend(self.lane) || self.shared.work_waits() && self.shared.nobody_comes(self.lane)
+            }
             Offer::None => false,
         }
     }

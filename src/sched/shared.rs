@@ -83,6 +83,14 @@ pub(crate) struct Shared {
     fork: fork::Generation,
 }
 
+/// Whether a lane will look for the task before it sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coming {
+    Somebody,
+    /// Every lane is at work.
+    Nobody,
+}
+
 impl Shared {
     /// `stealers[lane]` belongs to the deque that the lane's own thread will hold.
     pub(crate) fn new(
@@ -220,10 +228,25 @@ impl Shared {
 
     /// Wakes one lane for a task that was pushed, if one has to be woken. `near`: the lane that pushed it.
     pub(crate) fn notify(&self, near: Option<usize>) {
+        if self.wake_for_task(near) == Coming::Nobody {
+            self.ask_help();
+        }
+    }
+
+    /// *ChooseWake* by a lender that saw a task and was not called: whether it is left to it. A compute lane that searches, or that is woken here,
+    /// comes for the task; for a poll lane, which may be needed at any moment, it is the last resort.
+    pub(crate) fn nobody_comes(&self, lane: usize) -> bool {
+        self.wake_for_task(Some(lane)) == Coming::Nobody
+    }
+
+    fn wake_for_task(&self, near: Option<usize>) -> Coming {
         match self.sleepers.notify(near) {
-            Notify::SearcherFinds => {}
-            Notify::Sleeper(lane) | Notify::Lender(lane) => self.ring(lane),
-            Notify::AllBusy => self.ask_help(),
+            Notify::SearcherFinds => Coming::Somebody,
+            Notify::Sleeper(lane) | Notify::Lender(lane) => {
+                self.ring(lane);
+                Coming::Somebody
+            }
+            Notify::AllBusy => Coming::Nobody,
         }
     }
 
