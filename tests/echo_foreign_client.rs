@@ -25,7 +25,7 @@ impl Server {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .expect("the example is built with the tests; `cargo build --example udp_echo` builds it alone");
+            .unwrap();
         let (say, lines) = mpsc::channel();
         let outputs: [Box<dyn Read + Send>; 2] =
             [Box::new(child.stdout.take().unwrap()), Box::new(child.stderr.take().unwrap())];
@@ -79,14 +79,17 @@ fn example() -> PathBuf {
     profile.join("examples").join("udp_echo")
 }
 
-/// Whether `program` is there. If not, says so, or fails where it is required.
+/// Whether `program` and the example are there. If not, says so, or fails where they are required.
 fn have(program: &str) -> bool {
-    let found = Command::new(program).arg("-h").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    assert!(found || std::env::var_os("REQUIRE_CLIENTS").is_none(), "{program} is required here and is not installed");
-    if !found {
-        println!("left out: {program} is not installed (apt-get install {program})");
-    }
-    found
+    let client = Command::new(program).arg("-h").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    let missing = match (client, example().exists()) {
+        (true, true) => return true,
+        (false, _) => format!("{program} is not installed (apt-get install {program})"),
+        (true, false) => "the example is not built (cargo build --example udp_echo)".into(),
+    };
+    assert!(std::env::var_os("REQUIRE_CLIENTS").is_none(), "required here, and {missing}");
+    println!("left out: {missing}");
+    false
 }
 
 /// What a client prints, read while it runs; killed when it does not end.
