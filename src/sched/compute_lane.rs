@@ -46,8 +46,6 @@ impl Worker {
 
     /// *EndSearch* with work in hand: the next is woken before the work begins, if there is more.
     fn found(&mut self, searching: Option<Searching>, task: Runnable) {
-        // Its lines come from another cpu while this one does its bookkeeping.
-        task.prefetch();
         if searching.is_some() {
             self.searching = searching;
             self.leave_search();
@@ -102,7 +100,9 @@ impl Worker {
             .or_else(|| injected(home))
             .or_else(|| self.victims[near..].iter().find_map(from))
             .or_else(|| (0..shared.injectors().len()).filter(|&domain| domain != home).find_map(injected));
-        if task.is_some() {
+        if let Some(task) = &task {
+            // Its lines come from another cpu while this one does its bookkeeping.
+            task.prefetch();
             self.own().counters.steals.add(1);
         }
         task

@@ -6,6 +6,7 @@
 use std::ptr::{self, NonNull};
 
 use crate::sync::atomic::{AtomicPtr, Ordering::*};
+use crate::sync::prefetch;
 use crate::task::{Header, Runnable};
 
 /// See the module's documentation.
@@ -35,9 +36,9 @@ impl Slot {
     /// Empties the slot.
     #[inline]
     pub(crate) fn take(&self) -> Option<Runnable> {
-        if self.is_empty() {
-            return None;
-        }
+        // Relaxed: the pointer is not followed. Its lines are asked for while the swap waits for the slot's own; if somebody else wins it, that
+        // was in vain, and does no harm even if the task is gone by then.
+        prefetch(NonNull::new(self.0.load(Relaxed))?.cast());
         // Acquire: partner is the Release store in `fill`. The swap decides among takers.
         let task = NonNull::new(self.0.swap(ptr::null_mut(), Acquire))?;
         // SAFETY: the pointer came from `Runnable::into_raw` in `fill`, and the swap gave it to us alone.
