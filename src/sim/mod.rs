@@ -1,10 +1,11 @@
-//! Stand-ins for machines that are not at hand, to test services and their placement.
+//! Stand-ins for machines that are not at hand, to test services and their placement, and to compare ways of waiting.
 //!
 //! [`host`] writes the `/sys` and `/proc` trees of machines of any shape, whole or broken, for
 //! [`Topology::read_from`](crate::topology::Topology::read_from). [`trap`] carries out the instructions with which lanes wait
-//! on cpus that have none.
+//! on cpus that have none. [`lab`] runs policies for idle pollers against traffic in virtual time.
 
 pub mod host;
+pub mod lab;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)] // a signal handler
 pub mod trap;

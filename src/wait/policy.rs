@@ -95,6 +95,17 @@ pub enum Park {
     WithinBound,
 }
 
+/// What an event that came during a wait is charged to the mean.
+#[cfg(feature = "sim")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum Charge {
+    /// Half of the wait: right if events come at any instant of it. The default.
+    #[default]
+    Expected,
+    /// All of the wait: the mean holds whatever the traffic does.
+    Strict,
+}
+
 /// How a lane waits, complete and checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
@@ -104,6 +115,9 @@ pub(crate) struct Settings {
     pub(crate) park: Park,
     /// Latency that waiting may add on average.
     pub(crate) mean_added: Duration,
+    /// How `mean_added` is accounted for, by `hazard`.
+    #[cfg(feature = "sim")]
+    pub(crate) charge: Charge,
     /// Longest part of a gap between two calls of a poller that the runtime may choose: a doze or lent work.
     pub(crate) max_added: Duration,
     /// Idle time before parking.
@@ -146,6 +160,8 @@ impl Settings {
                 relief: Relief::Auto,
                 park: Park::Never,
                 mean_added: us(0),
+                #[cfg(feature = "sim")]
+                charge: Charge::Expected,
                 max_added: us(1),
                 park_after: us(1_000),
                 inbox_max: us(1),
@@ -158,6 +174,8 @@ impl Settings {
                 relief: Relief::Auto,
                 park: Park::WhenArmed,
                 mean_added: Duration::from_nanos(500),
+                #[cfg(feature = "sim")]
+                charge: Charge::Expected,
                 max_added: us(4),
                 park_after: us(200),
                 inbox_max: us(4),
@@ -167,6 +185,8 @@ impl Settings {
                 relief: Relief::Auto,
                 park: Park::WhenArmed,
                 mean_added: us(5),
+                #[cfg(feature = "sim")]
+                charge: Charge::Expected,
                 max_added: us(25),
                 park_after: us(50),
                 inbox_max: us(20),
