@@ -37,8 +37,8 @@ impl<'a> PollCx<'a> {
 
     /// Hands a closure to the compute lane of this pair; other lanes may steal it.
     ///
-    /// The sibling looks here first. If no compute lane is awake, one is woken after the pass: at most one system call a pass, however
-    /// many closures were handed off. Refused (runtime shutting down, backlog full), the handle is born cancelled;
+    /// The sibling looks here first. If no compute lane that is awake takes it within about a microsecond, one is woken, between two
+    /// passes: at most one system call, however many closures were handed off. Refused (runtime shutting down, backlog full), the handle is born cancelled;
     /// [`try_spawn_compute`](Self::try_spawn_compute) gives the closure back instead.
     ///
     /// Tasks start in the order in which they were handed off or not, as it comes; where order matters, make one task of it.
