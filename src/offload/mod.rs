@@ -10,7 +10,7 @@ mod failure;
 mod operation;
 mod verdict;
 
-pub(crate) mod dsa;
+pub mod dsa;
 
 pub use failure::Failure;
 #[allow(unused_imports)]
