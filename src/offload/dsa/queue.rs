@@ -15,7 +15,7 @@ pub(crate) use health::{Condition, Health};
 pub(crate) use set::{QueueId, Queues};
 
 use super::abi::{Descriptor, GenCap, OpCap, Version};
-use super::portal::{Portal, Submitted};
+use super::portal::{Death, Portal, Submitted};
 
 /// What a queue takes: the work queue's own limits where it has some, else its device's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,9 +108,17 @@ impl Queue {
         self.credits.give_back(count);
     }
 
+    /// Looks anew whether the queue is alive (see [`Portal::death`]), and remembers it if it is not.
+    pub(crate) fn look(&self) -> Condition {
+        if let Some(death) = self.portal.death() {
+            self.health.die(death);
+        }
+        self.health.condition()
+    }
+
     /// Lets go of the queue: see [`Portal::retire`], which can block. Nothing of what it accepted runs any more when this has returned.
     pub(crate) fn retire(&self) {
-        self.health.die(super::portal::Death::Retired);
+        self.health.die(Death::Retired);
         self.portal.retire();
     }
 

@@ -4,9 +4,18 @@
 //! the device thinks of it stands in the completion record, later. It counts nothing and decides nothing; credits, health and choice are
 //! [`Queue`](super::queue::Queue)'s.
 
+#[cfg(not(twolane_loom))]
+mod lineage;
+#[cfg(not(twolane_loom))]
+mod page;
+#[cfg(not(twolane_loom))]
+mod state;
+
 use std::fmt;
 
 use super::abi::Descriptor;
+#[cfg(not(twolane_loom))]
+pub(crate) use state::{NoState, StateFiles, StateSource};
 
 /// What became of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +94,11 @@ pub(crate) trait Portal: Send + Sync + fmt::Debug {
             }
         }
         (descriptors.len(), Submitted::Accepted)
+    }
+
+    /// Looks anew whether the queue is alive: `None` if it is, or if nobody can say. Costs some microseconds (sysfs); for when an answer is overdue.
+    fn death(&self) -> Option<Death> {
+        None
     }
 
     /// Gives up the way into the queue, so that the kernel lets go of it: later submissions come to nothing. When this has returned, the kernel
