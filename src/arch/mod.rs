@@ -21,6 +21,7 @@
 //!
 //! Whether ticks are good for measuring time is decided in `wait::clock`, which also scales them.
 
+pub(crate) mod memory;
 #[cfg(target_arch = "aarch64")]
 #[path = "aarch64.rs"]
 mod native;

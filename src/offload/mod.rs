@@ -10,6 +10,7 @@ mod failure;
 mod operation;
 mod verdict;
 
+pub(crate) mod cpu;
 pub(crate) mod dsa;
 
 pub use failure::Failure;
