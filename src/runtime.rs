@@ -17,6 +17,7 @@ pub use lane_runner::LaneRunner;
 
 use crate::builder::{Builder, Config};
 use crate::error::Error;
+use crate::offload::{AT_ONCE_MAX, Center, CpuSizes, SLICE};
 use crate::placement::Plan;
 use crate::sched::shutdown::{self, ShutdownReport};
 
@@ -62,8 +63,10 @@ pub struct Runtime {
 /// Starts what was configured.
 pub(crate) fn start(config: Config) -> Result<Runtime, Error> {
     let started = start::start(&config)?;
+    let sizes = CpuSizes { at_once_max: AT_ONCE_MAX, slice: SLICE, streamed_from: 8 << 20 };
+    let center = Center::new(started.shared.clone(), sizes);
     Ok(Runtime {
-        handle: Handle::new(started.shared, config.overrides.into()),
+        handle: Handle::new(started.shared, config.overrides.into(), center.into()),
         plan: config.plan,
         threads: started.threads,
         runners: Mutex::new(started.runners),

@@ -277,7 +277,8 @@ mod tests {
 
     #[test]
     fn what_is_not_within_is_refused_with_the_buffer() {
-        for (range, shown) in [((0, 6), (0, 6)), ((4, 3), (4, 3)), ((6, 6), (6, 6)), ((0, usize::MAX), (0, usize::MAX))] {
+        for (range, shown) in [((0, 6), (0, 6)), ((4, 3), (4, 3)), ((6, 6), (6, 6)), ((0, usize::MAX), (0, usize::MAX))]
+        {
             let refused = vec![0u8; 5].part(range.0..range.1).unwrap_err();
             assert_eq!((refused.start, refused.end, refused.len), (shown.0, shown.1, 5));
             assert_eq!(refused.buffer.len(), 5);

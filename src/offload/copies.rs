@@ -7,8 +7,7 @@ use super::buffer::{ReadBuffer, WriteBuffer};
 use super::center::Center;
 use super::operation::{Dif, DifWrite, Pattern};
 use super::request::*;
-use super::route::Intent;
-use super::Offloading;
+use super::{Intent, Offloading};
 
 /// Who shall carry an operation out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,7 +137,12 @@ impl Copies {
     }
 
     /// Copies blocks and adds protection information behind each: `dst` has room for 8 more bytes a block.
-    pub fn dif_insert<S: ReadBuffer, D: WriteBuffer>(&self, src: S, dst: D, dif: Dif) -> Offloading<InsertingDif<S, D>> {
+    pub fn dif_insert<S: ReadBuffer, D: WriteBuffer>(
+        &self,
+        src: S,
+        dst: D,
+        dif: Dif,
+    ) -> Offloading<InsertingDif<S, D>> {
         self.start(InsertingDif { src, dst, dif })
     }
 

@@ -6,16 +6,45 @@
 
 #![allow(dead_code)] // until the engines are in
 
+mod buffer;
+mod center;
+mod copies;
+mod count;
+mod errand;
 mod failure;
+mod held;
 mod intent;
+mod offloading;
 mod operation;
+mod request;
 mod verdict;
 
 pub(crate) mod cpu;
 pub mod dsa;
 
+pub use buffer::{OutOfRange, Part, PartMut, PartRef, RawBuffer, ReadBuffer, WriteBuffer};
+pub(crate) use center::{AT_ONCE_MAX, Center, CpuSizes, SLICE};
+pub use copies::{Copies, Engine};
+pub use count::{CopyCounts, SIZE_CLASSES};
 pub use failure::Failure;
 pub use intent::Intent;
-#[allow(unused_imports)]
-pub(crate) use operation::{Dif, DifBlock, DifEscape, DifTags, DifWrite, Kind, Operation, Pattern};
+pub use offloading::{Failed, Offloading};
+pub use operation::{Dif, DifBlock, DifEscape, DifTags, DifWrite};
+pub(crate) use operation::{Kind, Operation, Pattern};
+pub use request::*;
 pub use verdict::{DifFault, Verdict};
+
+/// Refuses a destination that is too small.
+#[inline]
+fn check_room(which: &str, room: usize, wanted: usize) -> Result<(), Failure> {
+    if room >= wanted { Ok(()) } else { Err(no_room(which, room, wanted)) }
+}
+
+#[cold]
+fn no_room(which: &str, room: usize, wanted: usize) -> Failure {
+    Failure::Refused {
+        what: format!(
+            "the {which} has {room} bytes, and {wanted} are needed: give a larger buffer, or a part of the source"
+        ),
+    }
+}

@@ -267,7 +267,10 @@ pub struct MalformedDelta {
 impl std::fmt::Display for MalformedDelta {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let at = self.applied;
-        write!(f, "the delta record is malformed at byte {at}: the offset there does not increase, or lies outside of the destination")
+        write!(
+            f,
+            "the delta record is malformed at byte {at}: the offset there does not increase, or lies outside of the destination"
+        )
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Error, Rejected, RejectedBecause};
 use crate::metrics::{LaneMetrics, Metrics, Misses};
+use crate::offload::{Center, Copies};
 use crate::placement::{LaneInfo, Role};
 use crate::poll::{Adoption, Poller, PollerHandle, adoption};
 use crate::sched::current;
@@ -35,11 +36,12 @@ pub enum Where {
 pub struct Handle {
     shared: Arc<Shared>,
     overrides: Arc<[String]>,
+    center: Arc<Center>,
 }
 
 impl Handle {
-    pub(super) fn new(shared: Arc<Shared>, overrides: Arc<[String]>) -> Self {
-        Self { shared, overrides }
+    pub(super) fn new(shared: Arc<Shared>, overrides: Arc<[String]>, center: Arc<Center>) -> Self {
+        Self { shared, overrides, center }
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
@@ -216,6 +218,12 @@ impl Handle {
     /// [`WouldDeadlock`] with the future, unpolled: called in a poller or a hook, or on the last compute lane that is not already waiting.
     pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, WouldDeadlock<F>> {
         join::block_on(future)
+    }
+
+    /// Bulk operations on memory: copies, fills, comparisons, checksums, by a device or by the CPU.
+    #[must_use]
+    pub fn copies(&self) -> Copies {
+        Copies::new(Arc::clone(&self.center))
     }
 
     /// What the lanes did so far. Costs the lanes nothing.
