@@ -6,11 +6,13 @@
 
 #![allow(dead_code)] // until the engines are in
 
+mod batch;
 mod failure;
 mod operation;
 mod verdict;
 
 pub mod dsa;
+pub(crate) mod flow;
 
 pub use failure::Failure;
 #[allow(unused_imports)]
