@@ -6,6 +6,7 @@
 
 #![allow(dead_code)] // until the engines are in
 
+mod batch;
 mod buffer;
 mod center;
 mod copies;
@@ -21,6 +22,7 @@ mod verdict;
 
 pub(crate) mod cpu;
 pub mod dsa;
+pub(crate) mod flow;
 
 pub use buffer::{OutOfRange, Part, PartMut, PartRef, RawBuffer, ReadBuffer, WriteBuffer};
 pub(crate) use center::{AT_ONCE_MAX, Center, CpuSizes, SLICE};

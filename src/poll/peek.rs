@@ -15,6 +15,7 @@ pub struct Peek {
     mask: u64,
     value: u64,
     complete: bool,
+    watched_only: bool,
 }
 
 // SAFETY: a `Peek` only ever reads its word, atomically; `Peek::new` obliges its caller to keep the word valid for that from any thread.
@@ -72,7 +73,7 @@ impl Peek {
         if mask & !all != 0 || value & !mask != 0 || mask == 0 {
             return Err(PeekError::Mask { mask, value });
         }
-        Ok(Self { word, mask, value, complete: false })
+        Ok(Self { word, mask, value, complete: false, watched_only: false })
     }
 
     /// Declares that the word tells everything: the poller has no housekeeping of its own and is not called while the word is quiet.
@@ -81,6 +82,20 @@ impl Peek {
     pub fn complete(mut self) -> Self {
         self.complete = true;
         self
+    }
+
+    /// The word does not tell everything, and the poller is cheap to call: no call is saved by it. It is what a wait of the lane watches, and the
+    /// poller is asked for another one after every call.
+    #[must_use]
+    pub(crate) fn watched_only(mut self) -> Self {
+        self.watched_only = true;
+        self
+    }
+
+    /// See [`watched_only`](Self::watched_only).
+    #[inline]
+    pub(crate) fn is_watched_only(&self) -> bool {
+        self.watched_only
     }
 
     /// Whether the poller declared that the word tells everything.

@@ -14,6 +14,11 @@ pub enum Progress {
     Busy(u32),
     /// Nothing was there.
     Idle,
+    /// Nothing was there, and nothing can come before somebody rings ([`PollerHandle::ring`](super::PollerHandle::ring)): the poller has asked whoever
+    /// gives it work to do so. It is not called until its lane is rung, and a lane whose pollers are all dormant works as one that has none.
+    ///
+    /// A poller that cannot be sure of the ring says `Idle`.
+    Dormant,
     /// The poller is finished. It is not called again; its handle gets it back.
     Done,
 }
@@ -114,6 +119,7 @@ impl fmt::Display for Progress {
         match self {
             Self::Busy(n) => write!(f, "busy ({n})"),
             Self::Idle => f.write_str("idle"),
+            Self::Dormant => f.write_str("dormant"),
             Self::Done => f.write_str("done"),
         }
     }

@@ -48,6 +48,8 @@ struct Slot {
     called_at: Ticks,
     stopping: bool,
     armed: bool,
+    /// Said so ([`Progress::Dormant`]), and the lane was not rung since.
+    dormant: bool,
     wake: Wake,
     /// When it asked to be called again at the latest.
     due: Option<Ticks>,
@@ -107,6 +109,21 @@ impl PollerSet {
         self.slots.is_empty()
     }
 
+    /// Whether there is nobody to call: no poller, or dormant ones only. A lane with such a set works as one without pollers.
+    #[inline]
+    pub(crate) fn nobody_awake(&self) -> bool {
+        self.slots.iter().all(|slot| slot.dormant)
+    }
+
+    /// The lane was rung: dormant pollers are called again. `true`: there were some.
+    pub(crate) fn rouse(&mut self) -> bool {
+        let mut roused = false;
+        for slot in &mut self.slots {
+            roused |= std::mem::take(&mut slot.dormant);
+        }
+        roused
+    }
+
     /// Whether every poller can be woken from a park.
     #[inline]
     pub(crate) fn consents(&self) -> bool {
@@ -118,11 +135,12 @@ impl PollerSet {
         self.lends
     }
 
-    /// The peek of the only poller, if there is just one: its word tells all there is to wait for.
+    /// The peek of the only poller that is awake, if there is just one: its word tells all there is to wait for.
     #[inline]
     pub(crate) fn lone_peek(&self) -> Option<&Peek> {
-        match self.slots.as_slice() {
-            [slot] => slot.peek.as_ref(),
+        let mut awake = self.slots.iter().filter(|slot| !slot.dormant);
+        match (awake.next(), awake.next()) {
+            (Some(slot), None) => slot.peek.as_ref(),
             _ => None,
         }
     }
@@ -155,6 +173,7 @@ impl PollerSet {
                     called_at: Ticks::default(),
                     stopping,
                     armed: false,
+                    dormant: false,
                     wake,
                     due: None,
                     told: None,
@@ -233,7 +252,7 @@ impl PollerSet {
     ) -> Option<End> {
         cx.call_after = None; // of a poller that ended in the call in which it asked
         while let Some(slot) = self.slots.get_mut(*at) {
-            if sweep == Sweep::Peeking && !slot.stopping && slot.is_quiet(now, self.peek_refresh) {
+            if slot.dormant || sweep == Sweep::Peeking && !slot.stopping && slot.is_quiet(now, self.peek_refresh) {
                 slot.poller.skipped();
                 *at += 1;
                 continue;
@@ -244,8 +263,9 @@ impl PollerSet {
             slot.called_at = now;
             slot.due = None;
             match slot.poller.poll(cx) {
-                Progress::Idle if slot.stopping => return Some(End::Done),
+                Progress::Idle | Progress::Dormant if slot.stopping => return Some(End::Done),
                 Progress::Idle => {}
+                Progress::Dormant => slot.dormant = true,
                 Progress::Busy(0) => swept.housekeeping = true,
                 Progress::Busy(n) => {
                     swept.events = swept.events.saturating_add(n);
@@ -254,6 +274,9 @@ impl PollerSet {
                     }
                 }
                 Progress::Done => return Some(End::Done),
+            }
+            if slot.peek.as_ref().is_some_and(Peek::is_watched_only) {
+                slot.peek = slot.poller.peek();
             }
             if let Some(delay) = cx.call_after.take() {
                 let due = now.after(ticks_of(delay));
@@ -393,7 +416,7 @@ impl Slot {
     fn is_quiet(&self, now: Ticks, refresh: u64) -> bool {
         match &self.peek {
             None => false,
-            Some(peek) => (peek.is_complete() || now.since(self.called_at) < refresh) && peek.is_quiet(),
+            Some(peek) => !peek.is_watched_only() && (peek.is_complete() || now.since(self.called_at) < refresh) && peek.is_quiet(),
         }
     }
 }

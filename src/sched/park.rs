@@ -71,7 +71,7 @@ impl Worker {
         self.called = self.retract(offer);
         self.disarm();
         self.sweep = Sweep::Full;
-        if !self.pollers.is_empty() {
+        if !self.pollers.nobody_awake() {
             let rung = self.called || stay == Stay::ForWork || self.own().doorbell.epoch() != self.seen;
             self.parked = Some(ParkedFor { slept, rung });
         }
@@ -99,7 +99,7 @@ impl Worker {
     /// *Offer*: says for what tasks this lane may be woken.
     fn offer(&mut self) -> Offer {
         let sleepers = &self.shared.sleepers;
-        if self.pollers.is_empty() || self.own().info.plan.role != Role::Poll {
+        if self.pollers.nobody_awake() || self.own().info.plan.role != Role::Poll {
             Offer::Sleeper(sleepers.sleep(self.lane, self.searching.take()))
         } else if self.pollers.lends() {
             sleepers.lend(self.lane);

@@ -27,7 +27,7 @@ impl Worker {
     /// One pass of a poll lane and the wait after it.
     pub(super) fn poll_turn(&mut self) {
         let swept = self.pass_on_time();
-        if self.pollers.is_empty() {
+        if self.pollers.nobody_awake() {
             return;
         }
         if std::mem::take(&mut self.called) {
@@ -56,7 +56,7 @@ impl Worker {
                 self.run_task(task, Time::Task);
                 self.rest();
             }
-            None if self.pollers.is_empty() => {}
+            None if self.pollers.nobody_awake() => {}
             None => self.wait_after(&swept),
         }
     }

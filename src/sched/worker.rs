@@ -92,7 +92,7 @@ pub(super) struct ParkedFor {
 enum Playing {
     /// It has pollers, and another lane for the tasks.
     Poll,
-    /// It has no pollers.
+    /// It has no pollers, or dormant ones only.
     Compute,
     /// It has pollers and tasks.
     Shared,
@@ -169,7 +169,7 @@ impl Worker {
 
     #[inline]
     fn playing(&self) -> Playing {
-        if self.pollers.is_empty() {
+        if self.pollers.nobody_awake() {
             Playing::Compute
         } else if self.own().info.plan.role == Role::Poll {
             Playing::Poll
@@ -215,6 +215,10 @@ impl Worker {
         }
         self.inbox_left = !self.own().inbox.is_empty();
         self.pollers.hear_stops(phase >= Phase::Draining);
+        if self.pollers.rouse() {
+            // Called here, and not by the turn of a poll lane, for which a compute lane would have to end its search: mostly the ring was not for them.
+            let _ = self.pass(Sweep::Full);
+        }
         self.pollers_changed();
         true
     }

@@ -137,20 +137,12 @@ impl Claims {
         self.0.fetch_and(!WAITERS, Relaxed);
     }
 
-    /// *RETIRED*. `true`: it is empty already, and nobody else will be told.
+    /// *RETIRED*. `true`: it is empty, nobody else will be told, and nobody was before.
     #[must_use]
     pub(crate) fn retire(&self) -> bool {
         // Acquire: as in `release`. Release: whoever sees the bit sees the page that took its place.
         let word = self.0.fetch_or(RETIRED, AcqRel);
-        debug_assert!(word & RETIRED == 0, "a page is retired once");
-        word & ALL == 0
-    }
-
-    /// Takes a retired and empty page into use again. Only its owner, when nobody else refers to it.
-    pub(crate) fn reset(&self) {
-        // Relaxed: the page is handed on under a lock.
-        debug_assert!(self.0.load(Relaxed) & ALL == 0);
-        self.0.store(0, Relaxed);
+        word & (RETIRED | ALL) == 0
     }
 }
 
@@ -249,7 +241,7 @@ mod tests {
         assert_eq!(claims.claim(), Claim::Retired);
         assert!(!claims.expect_waiters());
         assert!(!claims.release(1).emptied && claims.release(slots & !1).emptied);
-        claims.reset();
-        assert!(claims.retire(), "empty at once");
+        assert!(!claims.retire(), "told already");
+        assert!(Claims::new().retire(), "empty at once");
     }
 }

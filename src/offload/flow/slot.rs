@@ -20,11 +20,11 @@ pub(crate) struct Slot {
     waker: UnsafeCell<MaybeUninit<Waker>>,
     /// Filled while the state says `ABANDONED`, and by the holder just before.
     keep: UnsafeCell<Option<Kept>>,
-    /// When the reaper gives it up, in nanoseconds of its clock; 0: not set yet.
+    /// A [`Deadline`], its flag in the lowest bit; 0: not set yet.
     deadline: AtomicU64,
     /// The queue that it was submitted to, and whether it took a credit there of its own.
     origin: AtomicU32,
-    /// Children of a batch: how many. 0: an operation.
+    /// Of a batch: how many operations.
     children: AtomicU32,
 }
 
@@ -40,6 +40,15 @@ pub(crate) struct Origin {
     pub(crate) queue: u16,
     /// It has a credit of the queue, to be given back when it is over. Children of a batch have none: theirs is the batch's.
     pub(crate) credit: bool,
+}
+
+/// When an operation is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Deadline {
+    /// In nanoseconds of the reaper's clock.
+    pub(crate) at: u64,
+    /// It passed once already.
+    pub(crate) again: bool,
 }
 
 /// What the reaper must do after it declared an operation over.
@@ -87,9 +96,8 @@ impl Slot {
     /// *Publish*: about to be submitted or to enter the backlog, with the record zeroed. With `waker`, nobody has to register first.
     #[inline]
     pub(crate) fn publish(&self, waker: Option<&Waker>) -> Seen {
-        // Relaxed, both: read by the reaper after it saw the state (Release in `publish`).
+        // Relaxed: read by the reaper after it saw the state (Release in `publish`).
         self.deadline.store(0, Relaxed);
-        self.children.store(0, Relaxed);
         if let Some(waker) = waker {
             self.fill_waker(waker.clone());
         }
@@ -98,11 +106,17 @@ impl Slot {
 
     /// *Publish* of a batch with so many children, which nobody holds.
     #[inline]
-    pub(crate) fn publish_batch(&self, children: u32) -> Seen {
+    pub(crate) fn publish_batch(&self, children: u32) {
         // Relaxed, both: as in `publish`.
         self.deadline.store(0, Relaxed);
         self.children.store(children, Relaxed);
-        self.state.publish_abandoned()
+        self.state.publish_batch();
+    }
+
+    /// The batch was not accepted: whoever published it holds the slot.
+    #[cold]
+    pub(crate) fn unpublish_batch(&self) {
+        self.state.unpublish();
     }
 
     /// Where it goes. By whoever submits it, before it does.
@@ -140,27 +154,27 @@ impl Slot {
 
     /// *Leave*. `Some`: give the slot back; and the credit, if it says so.
     #[inline]
-    pub(crate) fn leave(&self) -> Option<WasLive> {
+    pub(crate) fn leave(&self) -> Option<OwesCredit> {
         match self.state.leave() {
             Leave::ToReaper => None,
-            Leave::GiveBack { was_live, waker } => {
+            Leave::GiveBack { credit, waker } => {
                 if waker {
                     drop(self.read_waker());
                 }
-                Some(WasLive(was_live))
+                Some(OwesCredit(credit))
             }
         }
     }
 
     /// *Reclaim*. `None`: try again when woken.
-    pub(crate) fn reclaim(&self) -> Option<WasLive> {
+    pub(crate) fn reclaim(&self) -> Option<OwesCredit> {
         match self.state.reclaim() {
             Reclaim::Busy => None,
-            Reclaim::Mine { was_live, waker } => {
+            Reclaim::Mine { credit, waker } => {
                 if waker {
                     drop(self.read_waker());
                 }
-                Some(WasLive(was_live))
+                Some(OwesCredit(credit))
             }
         }
     }
@@ -209,15 +223,18 @@ impl Slot {
         }
     }
 
-    /// When it is given up, in nanoseconds; `None`: not set yet.
-    pub(crate) fn deadline(&self) -> Option<u64> {
+    /// When it is given up; `None`: not set yet.
+    pub(crate) fn deadline(&self) -> Option<Deadline> {
         // Relaxed: the reaper's own note, but for the zero of `publish`, which comes with the state.
-        Some(self.deadline.load(Relaxed)).filter(|&deadline| deadline != 0)
+        match self.deadline.load(Relaxed) {
+            0 => None,
+            word => Some(Deadline { at: word >> 1, again: word & 1 != 0 }),
+        }
     }
 
-    pub(crate) fn set_deadline(&self, ns: u64) {
-        // Relaxed: see `deadline`.
-        self.deadline.store(ns.max(1), Relaxed);
+    pub(crate) fn set_deadline(&self, deadline: Deadline) {
+        // Relaxed: see `deadline`. Half the range of nanoseconds is 292 years.
+        self.deadline.store(deadline.at.max(1) << 1 | u64::from(deadline.again), Relaxed);
     }
 
     #[inline]
@@ -227,10 +244,10 @@ impl Slot {
         Origin { queue: origin as u16, credit: origin >> 16 != 0 }
     }
 
-    /// How many children the batch has that this slot is; 0: it is an operation.
+    /// How many children the batch has that this slot is.
     #[inline]
     pub(crate) fn children(&self) -> u32 {
-        // Relaxed: see `publish`.
+        // Relaxed: the caller saw the state, which says that it is a batch.
         self.children.load(Relaxed)
     }
 
@@ -250,10 +267,10 @@ impl Slot {
     }
 }
 
-/// Whether the holder was the first to see that its operation is over: then it gives back the credit.
+/// Whether the holder was the first to see the record: then it gives back the credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub(crate) struct WasLive(pub(crate) bool);
+pub(crate) struct OwesCredit(pub(crate) bool);
 
 impl std::fmt::Debug for Slot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -18,6 +18,7 @@
 //! - `TAKING`: the reaper is reading the waker out of the cell; the slot cannot have another life before it is done. Cleared by the reaper.
 //! - `LEFT`: the holder went while the reaper was taking; the reaper gives the slot back.
 //! - `ABANDONED`: the holder is gone and what it left in the keep cell is the reaper's, who drops it when the operation is over.
+//! - `BATCH`: not an operation but a batch of some. Born abandoned: only the reaper waits for it.
 //!
 //! The upper half counts the slot's lives, so that what was read in one life never passes for the next.
 
@@ -33,6 +34,7 @@ const WAKER: u64 = 1 << 3;
 const TAKING: u64 = 1 << 4;
 const LEFT: u64 = 1 << 5;
 const ABANDONED: u64 = 1 << 6;
+const BATCH: u64 = 1 << 7;
 const LIFE: u64 = 1 << 32;
 const LIFE_MASK: u64 = !(LIFE - 1);
 
@@ -82,11 +84,13 @@ impl Seen {
     pub(crate) fn is_abandoned(self) -> bool {
         self.0 & ABANDONED != 0
     }
+    /// It is a batch.
+    #[inline]
+    pub(crate) fn is_batch(self) -> bool {
+        self.0 & BATCH != 0
+    }
     pub(crate) fn has_waker(self) -> bool {
         self.0 & WAKER != 0
-    }
-    pub(crate) fn is_being_taken(self) -> bool {
-        self.0 & TAKING != 0
     }
     /// Tells one life of the slot from the others. Wraps after 2^32 lives: whoever compares would have to be held up for as many.
     pub(crate) fn life(self) -> u32 {
@@ -114,8 +118,8 @@ pub(crate) enum Ended {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Leave {
-    /// Give the slot back. `was_live`: nobody else has seen that it is over. `waker`: there is one in the cell, to be dropped.
-    GiveBack { was_live: bool, waker: bool },
+    /// Give the slot back. `credit`: nobody else has seen the record, and the credit is out. `waker`: there is one in the cell, to be dropped.
+    GiveBack { credit: bool, waker: bool },
     /// The reaper gives it back.
     ToReaper,
 }
@@ -125,7 +129,7 @@ pub(crate) enum Leave {
 #[must_use]
 pub(crate) enum Reclaim {
     /// See [`Leave::GiveBack`].
-    Mine { was_live: bool, waker: bool },
+    Mine { credit: bool, waker: bool },
     /// The reaper is taking the waker out of the cell and will wake it: try again then.
     Busy,
 }
@@ -168,15 +172,22 @@ impl StateWord {
         Seen(live)
     }
 
-    /// As [`publish`](Self::publish), for what has no holder: the reaper drops it when it is over.
+    /// As [`publish`](Self::publish), for a batch, which has no holder.
     #[inline]
-    pub(crate) fn publish_abandoned(&self) -> Seen {
+    pub(crate) fn publish_batch(&self) {
         // Relaxed, Release: as in `publish`.
         let before = self.0.load(Relaxed);
         debug_assert!(before & !LIFE_MASK == HELD, "{before:#x}");
-        let live = (before & LIFE_MASK).wrapping_add(LIFE) | LIVE | ABANDONED;
+        let live = (before & LIFE_MASK).wrapping_add(LIFE) | LIVE | ABANDONED | BATCH;
         self.0.store(live, Release);
-        Seen(live)
+    }
+
+    /// What was published with [`publish_batch`](Self::publish_batch) was not submitted after all.
+    pub(crate) fn unpublish(&self) {
+        // Relaxed: without a record nobody declares it settled or unrun. The reaper may have given it up, if this thread stood still for as long as a
+        // deadline; nothing was left with it, so that is undone without loss.
+        let life = self.0.load(Relaxed) & LIFE_MASK;
+        self.0.store(life | HELD, Relaxed);
     }
 
     /// The waker's cell is filled. `false`: the operation is over, take the waker back.
@@ -219,7 +230,7 @@ impl StateWord {
             }
             let life = word & LIFE_MASK;
             let (next, ended) = match (word & ABANDONED != 0, word & WAKER != 0) {
-                (true, _) if over == Over::Quarantined => (life | phase | ABANDONED, Ended::Keep),
+                (true, _) if over == Over::Quarantined => (word & !PHASE | phase, Ended::Keep),
                 (true, _) => (life | HELD, Ended::Drop),
                 (false, true) => (life | phase | TAKING, Ended::TakeWaker),
                 (false, false) => (life | phase, Ended::Quietly),
@@ -278,7 +289,7 @@ impl StateWord {
             // Release: with LEFT, the holder's last use of the slot; partner is the Acquire in `taken`. Acquire: the reaper may have just taken the waker.
             match self.0.compare_exchange_weak(seen, next, AcqRel, Acquire) {
                 Ok(_) if to_reaper => return Leave::ToReaper,
-                Ok(_) => return Leave::GiveBack { was_live: seen & PHASE == LIVE, waker: seen & WAKER != 0 },
+                Ok(_) => return Leave::GiveBack { credit: matches!(seen & PHASE, LIVE | QUARANTINED), waker: seen & WAKER != 0 },
                 Err(now) => seen = now,
             }
         }
@@ -295,7 +306,7 @@ impl StateWord {
             }
             // AcqRel: as in `leave`.
             match self.0.compare_exchange_weak(seen, seen & LIFE_MASK | HELD, AcqRel, Acquire) {
-                Ok(_) => return Reclaim::Mine { was_live: seen & PHASE == LIVE, waker: seen & WAKER != 0 },
+                Ok(_) => return Reclaim::Mine { credit: matches!(seen & PHASE, LIVE | QUARANTINED), waker: seen & WAKER != 0 },
                 Err(now) => seen = now,
             }
         }

@@ -15,6 +15,7 @@ use std::fmt;
 
 use super::abi::Descriptor;
 #[cfg(not(twolane_loom))]
+pub(crate) use lineage::Lineage;
 pub(crate) use state::{NoState, StateFiles, StateSource};
 
 /// What became of a submission.

@@ -1,0 +1,258 @@
+//! The holder's side of an operation that was submitted: what a future is made of.
+
+use std::task::{Context, Poll, Waker};
+
+use super::driver::{Answer, answer, prepare};
+use super::page::PageRef;
+use super::slot::{Kept, Registered, OwesCredit};
+use super::state::Phase;
+use super::submit::How;
+use super::counters::class;
+use crate::offload::dsa::portal::Submitted;
+use crate::offload::{Failure, Operation, Verdict};
+
+/// Times that an operation is submitted again after a fault, before the CPU finishes it: 2. A fault costs the device more than the CPU (SPEC 3.13.2), and
+/// one that comes back is memory that does not stay.
+const RESUMES_MAX: u8 = 2;
+/// Times that an operation is submitted again because it had not run, before the CPU does it: 2.
+const RETRIES_MAX: u8 = 2;
+
+/// What an operation came to.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Settled {
+    /// It is done.
+    Done(Verdict),
+    /// It is not, and the device is done with its memory; but after [`Failure::Quarantined`]: then [`Ticket::abandon`] has to be called, or the memory
+    /// leaked.
+    Failed(Failure),
+    /// The device did not (quite) do it and is done with its memory: this is left for the CPU.
+    OnCpu(Operation),
+}
+
+/// An operation that was submitted, and the slot that it has until it is over.
+///
+/// Dropped, it leaves the operation alone: what the operation refers to must then stay for ever, which is what [`abandon`](Self::abandon) is for.
+/// Forgotten (`mem::forget`), it leaks its slot; a page that has lost too many is replaced.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    page: PageRef,
+    slot: u32,
+    resumes: u8,
+    retries: u8,
+    /// The slot was given back: there is nothing to be done any more.
+    over: bool,
+    how: How,
+    op: Operation,
+}
+
+impl Ticket {
+    #[inline]
+    pub(super) fn new(page: PageRef, slot: u32, how: How, op: Operation) -> Self {
+        Self { page, slot, resumes: 0, retries: 0, over: false, how, op }
+    }
+
+    /// Whether it is over, and if so how; else `waker` will be woken when it may be (the last one that was given).
+    ///
+    /// Touches memory of the operation after a fault, and submits again what can be. After `Ready` it is not polled again.
+    ///
+    /// # Panics
+    /// When polled after `Ready`, except after [`Failure::Quarantined`].
+    pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Settled> {
+        assert!(!self.over, "polled after it was ready");
+        if !self.page.core().is_here() {
+            self.over = true; // a copy of the parent's; its slot and its memory are the parent's
+            return Poll::Ready(Settled::Failed(Failure::Refused { what: FORKED.into() }));
+        }
+        // Twice at most: what `register` says is over is over when it is looked at again.
+        loop {
+            let slot = self.page.slot(self.slot);
+            if let Some(record) = self.page.memory.record(self.slot).record() {
+                return self.settle(&record, waker);
+            }
+            match slot.look().phase() {
+                Phase::Live => match slot.register(waker) {
+                    Registered::Waiting => return Poll::Pending,
+                    Registered::Over => continue,
+                },
+                // The record was written between our looks.
+                Phase::Settled => continue,
+                Phase::Unrun => return self.retry(waker),
+                Phase::Quarantined => return Poll::Ready(Settled::Failed(self.quarantined())),
+                Phase::Held => unreachable!("a ticket's slot is published until the ticket is over"),
+            }
+        }
+    }
+
+    /// As [`poll`](Self::poll), from a future.
+    pub(crate) fn poll_in(&mut self, cx: &mut Context<'_>) -> Poll<Settled> {
+        self.poll(cx.waker())
+    }
+
+    /// The address of its record's status byte: 0 while there is no answer. For those that wait for it themselves.
+    pub(crate) fn status_byte(&self) -> u8 {
+        self.page.memory.record(self.slot).status_byte()
+    }
+
+    /// Nobody waits for it any more. If the device may still work on it, `keep` is called (once, and only then) for what must stay until it has
+    /// answered; the ring drops that then, in whichever thread, or never.
+    ///
+    /// # Cost
+    /// One allocation (in `keep`) if the operation is with the device; else none.
+    pub(crate) fn abandon(mut self, keep: impl FnOnce() -> Kept) {
+        self.let_go(|| Some(keep()));
+    }
+
+    fn let_go(&mut self, keep: impl FnOnce() -> Option<Kept>) {
+        if std::mem::replace(&mut self.over, true) || !self.page.core().is_here() {
+            return;
+        }
+        let slot = self.page.slot(self.slot);
+        if self.page.backlog.withdraw(1 << self.slot) {
+            // Never submitted, so it has no credit either.
+            let _ = slot.leave();
+            return self.page.release(1 << self.slot);
+        }
+        if self.page.memory.record(self.slot).status_byte() != 0 {
+            return self.leave();
+        }
+        match slot.abandon(keep()) {
+            Ok(()) => self.page.counters.abandoned.add(1),
+            Err(kept) => {
+                self.leave();
+                drop(kept);
+            }
+        }
+    }
+
+    /// Gives the slot back; the operation is over.
+    fn leave(&mut self) {
+        self.over = true;
+        let slot = self.page.slot(self.slot);
+        let origin = slot.origin();
+        if let Some(OwesCredit(credit)) = slot.leave() {
+            if credit {
+                self.page.give_back_credit(origin);
+            }
+            self.page.release(1 << self.slot);
+        }
+    }
+
+    /// The record is there.
+    fn settle(&mut self, record: &crate::offload::dsa::abi::CompletionRecord, waker: &Waker) -> Poll<Settled> {
+        let core = self.page.core();
+        let queue = core.queue(self.how.queue.index()).map_or("?", |queue| queue.name());
+        match answer(&self.op, record, queue) {
+            Answer::Done(verdict) => {
+                self.page.counters.device[class(self.op.len())].add(1);
+                self.leave();
+                Poll::Ready(Settled::Done(verdict))
+            }
+            Answer::Failed(failure) => {
+                self.leave();
+                Poll::Ready(Settled::Failed(failure))
+            }
+            Answer::OnCpu(rest) => self.on_cpu(rest),
+            Answer::Resume { rest, touch: _, write: _ } => {
+                if self.resumes == RESUMES_MAX {
+                    return self.on_cpu(rest);
+                }
+                if !self.take_slot_back(waker) {
+                    return Poll::Pending;
+                }
+                self.resumes += 1;
+                self.page.counters.resumes.add(1);
+                self.op = rest;
+                self.again(waker)
+            }
+        }
+    }
+
+    /// It did not run.
+    fn retry(&mut self, waker: &Waker) -> Poll<Settled> {
+        if self.retries == RETRIES_MAX {
+            return self.on_cpu(self.op);
+        }
+        if !self.take_slot_back(waker) {
+            return Poll::Pending;
+        }
+        self.retries += 1;
+        self.page.counters.retries.add(1);
+        self.again(waker)
+    }
+
+    fn on_cpu(&mut self, rest: Operation) -> Poll<Settled> {
+        self.page.counters.cpu[class(rest.len())].add(1);
+        self.leave();
+        Poll::Ready(Settled::OnCpu(rest))
+    }
+
+    /// Makes the slot the holder's again. `false`: the reaper is in the middle of waking this task; the next poll will find it done.
+    fn take_slot_back(&mut self, waker: &Waker) -> bool {
+        let slot = self.page.slot(self.slot);
+        let origin = slot.origin();
+        match slot.reclaim() {
+            Some(OwesCredit(credit)) => {
+                if credit {
+                    self.page.give_back_credit(origin);
+                }
+                true
+            }
+            None => {
+                waker.wake_by_ref(); // the waker that is being woken may be an older one
+                false
+            }
+        }
+    }
+
+    /// Submits what is left, alone, in the slot that is held.
+    fn again(&mut self, waker: &Waker) -> Poll<Settled> {
+        let core = self.page.core();
+        let (page, slot) = (self.page, self.slot);
+        let Some(queue) = core.queue(self.how.queue.index()).filter(|queue| queue.health().is_up()) else {
+            return self.on_cpu(self.op);
+        };
+        let record = page.memory.record(slot);
+        let Ok(prepared) = prepare(&self.op, queue.limits(), self.how.intent, record.address()) else {
+            return self.on_cpu(self.op);
+        };
+        let descriptor = page.memory.descriptor(slot);
+        // SAFETY: the slot is held, and its bit is not in the backlog.
+        unsafe { descriptor.write(prepared) };
+        record.clear_all();
+        let here = page.slot(slot);
+        here.set_origin(super::slot::Origin { queue: self.how.queue.index(), credit: true });
+        here.publish(Some(waker));
+        // SAFETY: the promise that came with the operation, of which this is a part; its record is zeroed and the slot's own.
+        match unsafe { queue.submit(&*descriptor) } {
+            Submitted::Accepted => page.counters.singles.add(1),
+            Submitted::Full => page.backlog.put_back(1 << slot),
+            Submitted::Dead(_) => {
+                // The credit went back with the refusal; `leave` in `on_cpu` would give back another.
+                here.set_origin(super::slot::Origin { queue: self.how.queue.index(), credit: false });
+                return self.on_cpu(self.op);
+            }
+        }
+        if page.claims.rouse() {
+            core.ring();
+        }
+        Poll::Pending
+    }
+
+    fn quarantined(&self) -> Failure {
+        let core = self.page.core();
+        let queue = core.queue(self.how.queue.index()).map_or("?", |queue| queue.name());
+        let after_ms = u64::try_from(core.settings.timeout.as_millis()).unwrap_or(u64::MAX);
+        Failure::Quarantined { queue: queue.into(), after_ms }
+    }
+}
+
+/// What a child of a fork is told.
+const FORKED: &str = "this operation was submitted by the parent of this process (fork), which alone hears of its end: submit it again here";
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.let_go(|| None);
+    }
+}
