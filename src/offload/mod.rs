@@ -23,6 +23,7 @@ mod verdict;
 pub(crate) mod cpu;
 pub mod dsa;
 pub(crate) mod flow;
+pub(crate) mod route;
 
 pub use buffer::{OutOfRange, Part, PartMut, PartRef, RawBuffer, ReadBuffer, WriteBuffer};
 pub(crate) use center::{AT_ONCE_MAX, Center, CpuSizes, SLICE};

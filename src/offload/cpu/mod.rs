@@ -27,6 +27,7 @@ use super::{Failure, Operation, Verdict};
 
 pub(crate) use check::check;
 pub(crate) use copy::copy;
+#[allow(unused_imports)] // for a device that cannot make its destination durable
 pub(crate) use flush::write_back;
 pub(crate) use work::Work;
 
