@@ -1,6 +1,6 @@
 //! The device: Intel Data Streaming Accelerator, from bytes and bits (`abi`) up to operations that survive its faults.
 
 pub mod abi;
-
+pub mod discover;
 pub(crate) mod portal;
 pub(crate) mod queue;

@@ -29,7 +29,7 @@ use super::abi::Descriptor;
 #[cfg(all(any(test, feature = "sim"), not(twolane_loom)))]
 pub(crate) use null::null_portal;
 #[cfg(not(twolane_loom))]
-pub(crate) use state::{NoState, StateFiles, StateSource};
+pub(crate) use state::{NoState, StateSource};
 
 /// What became of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
