@@ -10,9 +10,10 @@ mod failure;
 mod operation;
 mod verdict;
 
+pub(crate) mod cpu;
 pub mod dsa;
 
 pub use failure::Failure;
 #[allow(unused_imports)]
-pub(crate) use operation::{Dif, DifBlock, DifTags, Operation, Pattern};
+pub(crate) use operation::{Dif, DifBlock, DifEscape, DifTags, DifWrite, Kind, Operation, Pattern};
 pub use verdict::{DifFault, Verdict};
