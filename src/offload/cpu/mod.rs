@@ -25,10 +25,10 @@ mod work;
 
 use super::{Failure, Operation, Verdict};
 
-pub(crate) use check::check;
+pub(crate) use check::{check, overlap};
 pub(crate) use copy::copy;
 pub(crate) use flush::write_back;
-pub(crate) use work::Work;
+pub(crate) use work::{Work, cut};
 
 /// How copies and fills store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
