@@ -2,6 +2,7 @@
 
 pub mod abi;
 pub mod discover;
+pub(crate) mod faults;
 pub(crate) mod outcome;
 pub(crate) mod portal;
 pub(crate) mod prepare;
