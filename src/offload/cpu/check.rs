@@ -136,7 +136,7 @@ fn apart<const N: usize>(ranges: [(&str, *const u8, usize); N]) -> Result<(), Fa
 
 /// Whether two ranges share a byte.
 #[inline]
-pub(super) fn overlap(a: usize, a_len: usize, b: usize, b_len: usize) -> bool {
+pub(crate) fn overlap(a: usize, a_len: usize, b: usize, b_len: usize) -> bool {
     // Distances wrap instead of sums: no range of memory is as long as half the address space, so none is mistaken.
     a_len > 0 && b_len > 0 && (b.wrapping_sub(a) < a_len || a.wrapping_sub(b) < b_len)
 }

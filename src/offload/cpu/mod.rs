@@ -25,11 +25,11 @@ mod work;
 
 use super::{Failure, Operation, Verdict};
 
-pub(crate) use check::check;
+pub(crate) use check::{check, overlap};
 pub(crate) use copy::copy;
 #[allow(unused_imports)] // for a device that cannot make its destination durable
 pub(crate) use flush::write_back;
-pub(crate) use work::Work;
+pub(crate) use work::{Work, cut};
 
 /// How copies and fills store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
