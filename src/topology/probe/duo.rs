@@ -15,7 +15,7 @@ use super::judge::{self, Doubt, Judgement, Round, Seen};
 use super::pace::Pace;
 use super::switches::involuntary;
 use super::work::Work;
-use super::{END_MAX, ProbeError, START_MAX, WINDOW_MAX, WINDOW_MIN, Window, within};
+use super::{END_MAX, LATE_MAX, ProbeError, START_MAX, WINDOW_MAX, WINDOW_MIN, Window, within};
 use crate::topology::pin;
 
 /// Two threads on two cpus, ready to say for a stretch of time whether these share a core.
@@ -110,8 +110,8 @@ impl Prober {
         Ok(prober)
     }
 
-    /// Looks for that long, 10 ms to 1 s, and says what it saw. Returns by then (give or take what the OS needs to run the
-    /// caller), with [`Doubt::Starved`] if the threads were not let run.
+    /// Looks for that long, 10 ms to 1 s, and says what it saw. Returns by then, 5 ms later at most if the threads are kept
+    /// from running (give or take what the OS needs to run the caller), with [`Doubt::Starved`] if they were not let at all.
     ///
     /// # Errors
     /// [`ProbeError::Knob`] for a length out of range.
@@ -123,7 +123,7 @@ impl Prober {
         let ask = Ask { number: self.asked, end: end - ANSWER_MAX };
         // A full channel holds a window that the thread did not come to: it is as starved as then.
         let asked = self.asks.as_ref().is_some_and(|asks| asks.try_send(ask).is_ok());
-        let judged = if asked { self.answer(end) } else { None };
+        let judged = if asked { self.answer(end + LATE_MAX) } else { None };
         let judged = judged.unwrap_or_else(|| {
             std::thread::sleep(end.saturating_duration_since(Instant::now()));
             Judgement { seen: Seen::Unclear(Doubt::Starved), ratio: None, spin: None, rounds: 0, dropped: 0 }
@@ -359,6 +359,9 @@ impl Timed {
         let before = involuntary();
         self.steps.clear();
         let slot_end = Instant::now() + SLOT;
+        if slot_end > end {
+            return self.give(Job::Idle, end).and(None);
+        }
         step_while(&mut self.work, self.turns, &mut self.steps, |now| now < slot_end);
         let undisturbed = involuntary() == before;
         let pace = Pace::of(&mut self.steps);
@@ -461,8 +464,8 @@ const ACTIVE_MAX: Duration = Duration::from_millis(20);
 const ANSWERED_MAX: Duration = Duration::from_millis(5);
 /// A round: its slots, and a wake for each.
 const ROUND: Duration = Duration::from_micros(3 * (SLOT.as_micros() as u64 + 50));
-/// From the last slot to the caller: judging, and a wake.
-const ANSWER_MAX: Duration = Duration::from_micros(500);
+/// From the last slot to the caller: judging, and a wake that takes its time.
+const ANSWER_MAX: Duration = Duration::from_millis(1);
 /// Between two looks at whether the threads have ended.
 const END_POLL: Duration = Duration::from_micros(200);
 

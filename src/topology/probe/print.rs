@@ -25,7 +25,7 @@ impl fmt::Display for Doubt {
         match self {
             Self::TooFew { rounds, wanted } => write!(
                 f,
-                "{rounds} of {wanted} rounds were left alone; something else runs on these cpus, or the hypervisor stops them"
+                "{rounds} of the {wanted} rounds that it takes were left alone; something else runs on these cpus, or the hypervisor stops them"
             ),
             Self::Between { low, high } => {
                 write!(f, "beside work, {low:.2} to {high:.2} of the pace alone, which is neither of both")
