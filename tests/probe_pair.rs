@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 
 use twolane::topology::Topology;
 use twolane::topology::probe::{Probe, ProbeError, Prober, Seen, Verdict};
+use twolane::{Runtime, Sharing};
+
+mod common;
 
 /// What the OS may need to run this thread again once its time has come. Generous: the machine may be busy with other tests.
 const LATE_MAX: Duration = Duration::from_millis(500);
@@ -83,6 +86,21 @@ fn what_cannot_be_probed_is_refused_with_the_remedy() {
         assert!(text.contains(&format!("cpu {named} ")) && text.contains(remedy), "{text}");
         assert!(Prober::start(one, other).is_err());
     }
+}
+
+/// What was measured reaches the lanes by the user's word alone, and the plan says whose word it is.
+#[test]
+fn a_verdict_can_be_told_to_the_builder() {
+    // Four cpus of a virtual machine that shows no siblings.
+    let builder = || Runtime::builder().env_overrides(false).topology(common::made_up(4)).pairs(2);
+    assert_eq!(builder().plan().unwrap().sharing, [Sharing::Unknown; 2]);
+    let plan = builder().sharing(1, Verdict::Shared { ratio: 0.5 }).sharing(0, Verdict::Separate { ratio: 1.0 });
+    let plan = plan.plan().unwrap();
+    assert_eq!(plan.sharing, [Sharing::Denied, Sharing::Seen]);
+    let text = plan.to_string();
+    assert!(text.contains("pair 1: sharing seen by the builder's word; the machine says unknown"), "{text}");
+    let wavering = builder().sharing(0, Verdict::Floating { shared_windows: 3, windows: 9 }).plan().unwrap();
+    assert_eq!((wavering.sharing, wavering.notes.len()), (vec![Sharing::Unknown; 2], 0));
 }
 
 /// Half a mask is a machine with one cpu, as far as this thread is concerned.

@@ -40,14 +40,19 @@
 //! A slot counts if neither thread was interrupted: no involuntary switch, and at most a tenth of the slot lost in steps
 //! that took more than twice their median. That sees the hypervisor's stops where they happen, where the steal column of
 //! `/proc/stat` counts in hundredths of a second; a report has that column too. Its pace is the median of its steps, so
-//! ticks and interrupts do not count. A round is one slot of each kind, and its ratio is (c) against the (a) of the same
+//! timer ticks and short interrupts do not count. A round is one slot of each kind, and its ratio is (c) against the (a) of the same
 //! round, so that frequency and whatever else drifts hits both. A window goes by the confidence interval (99 % on either
 //! side, from ranks, without any assumption on the distribution) of the median ratio of its rounds: shared, if all of it is
 //! below 0.75; separate, if all of it is above 0.85 and (c) is no slower than 0.8 of the best pace that the first cpu ever
 //! showed alone. The bounds leave room for what one core's clock loses when another one wakes.
 //!
-//! Seen at work on virtual machines with two cpus only; that two cpus *known* to be siblings are found to share was not
-//! seen on hardware.
+//! Seen at work on virtual machines of two cpus that show no siblings (AMD EPYC of family 25). There both answers came up,
+//! the pair floating between them for tens to hundreds of milliseconds: 1.00 beside work and 1.00 beside a tight spin on
+//! separate cores, 0.50 and 0.67 on a shared one. Two cpus that a machine *shows* as siblings were never probed by us.
+//!
+//! # What to do with it
+//! Lanes wait with manners wherever sharing is not denied, so most users do nothing. Whoever pins virtual cpus on the host
+//! and measures once can tell the builder: [`Builder::sharing`](crate::Builder::sharing).
 
 mod duo;
 mod error;
