@@ -504,4 +504,65 @@ mod tests {
         let pace = Pace::of(&mut steps).step_ns / STEP.as_nanos() as f64;
         assert!((0.3..3.0).contains(&pace), "{pace} of the length wanted");
     }
+
+    /// Nanoseconds on a cpu of this process's thread of that name; `None` where the kernel does not count, or it is gone.
+    fn cpu_ns(name: &str) -> Option<u64> {
+        let tasks = std::fs::read_dir("/proc/self/task").ok()?.filter_map(Result::ok).map(|task| task.path());
+        let named = |path: &std::path::PathBuf| {
+            std::fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim_end() == name)
+        };
+        let stat = std::fs::read_to_string(tasks.into_iter().find(named)?.join("schedstat")).ok()?;
+        stat.split_whitespace().next()?.parse().ok()
+    }
+
+    /// It works and spins when told to, rests when told to, and rests as well when nobody tells it anything for long.
+    #[test]
+    fn the_companion_does_what_its_orders_say() {
+        const NAME: &str = "companion-test";
+        const REST: Duration = Duration::from_millis(100);
+        let orders = Arc::new(Orders::default());
+        let theirs = Arc::clone(&orders);
+        let thread = Builder::new().name(NAME.to_owned()).spawn(move || beside(&theirs)).unwrap();
+        let quit = Quit { orders: Arc::clone(&orders), companion: thread.thread().clone() };
+        let give = |job| {
+            let turn = orders.give(job, &quit.companion);
+            let late = Instant::now() + Duration::from_secs(10);
+            while orders.answer.turn.load(Ordering::Acquire) != turn {
+                assert!(Instant::now() < late, "no answer to {job:?}");
+                std::thread::yield_now();
+            }
+        };
+        give(Job::Idle);
+        if let Some(mut before) = cpu_ns(NAME) {
+            let mut spent_in = |stretch: &mut dyn FnMut()| {
+                stretch();
+                let now = cpu_ns(NAME).unwrap();
+                Duration::from_nanos(now - std::mem::replace(&mut before, now))
+            };
+            for job in [Job::Work, Job::Spin] {
+                // Left alone with its job, it ends by itself. Of ten times 20 ms, a very busy machine lets it have a twentieth.
+                let spent: Vec<Duration> = (0..10)
+                    .map(|_| {
+                        spent_in(&mut || {
+                            give(job);
+                            std::thread::sleep(REST);
+                        })
+                    })
+                    .collect();
+                assert!(spent.iter().sum::<Duration>() > ACTIVE_MAX / 2, "{job:?}: {spent:?}");
+                assert!(spent.iter().all(|spent| *spent < ACTIVE_MAX * 3 / 2), "{job:?}: {spent:?}");
+                // Told to rest, it drops its job within a step. Ten times, so that it shows on a busy machine as well.
+                let rested = spent_in(&mut || {
+                    for _ in 0..10 {
+                        give(job);
+                        give(Job::Idle);
+                        std::thread::sleep(REST / 2);
+                    }
+                });
+                assert!(rested < ACTIVE_MAX / 2, "{job:?}: {rested:?} where it was told to rest");
+            }
+        }
+        drop(quit);
+        thread.join().unwrap();
+    }
 }
