@@ -207,15 +207,16 @@ impl Orders {
         // Relaxed: one thread gives orders at a time; the last word, `Quit`, is given when the timed thread is gone or was
         // never there.
         let turn = (self.order.load(Ordering::Relaxed) >> Job::BITS) + 1;
-        // Release: pairs with the Acquire in `taken`. Nothing but the word itself is handed over yet; kept for what may be.
-        self.order.store(turn << Job::BITS | job as u64, Ordering::Release);
+        // Relaxed: the word is all that is handed over. A companion about to park sees it, because `unpark` comes after.
+        self.order.store(turn << Job::BITS | job as u64, Ordering::Relaxed);
         companion.unpark();
         turn
     }
 
     /// The order as it stands: the turn's number, and the job.
     fn taken(&self) -> (u64, Job) {
-        let order = self.order.load(Ordering::Acquire); // partner: the Release in `give`
+        // Relaxed: see `give`.
+        let order = self.order.load(Ordering::Relaxed);
         (order >> Job::BITS, Job::ALL[(order as usize) & (Job::ALL.len() - 1)])
     }
 
@@ -551,15 +552,17 @@ mod tests {
                     .collect();
                 assert!(spent.iter().sum::<Duration>() > ACTIVE_MAX / 2, "{job:?}: {spent:?}");
                 assert!(spent.iter().all(|spent| *spent < ACTIVE_MAX * 3 / 2), "{job:?}: {spent:?}");
-                // Told to rest, it drops its job within a step. Ten times, so that it shows on a busy machine as well.
-                let rested = spent_in(&mut || {
-                    for _ in 0..10 {
-                        give(job);
-                        give(Job::Idle);
-                        std::thread::sleep(REST / 2);
-                    }
-                });
-                assert!(rested < ACTIVE_MAX / 2, "{job:?}: {rested:?} where it was told to rest");
+                // Told to rest, it drops its job within a step, and then it rests. The best of ten: this thread may be kept
+                // from its cpu between a reading and an order.
+                let (mut dropped, mut rested) = (Duration::MAX, Duration::MAX);
+                for _ in 0..10 {
+                    give(job);
+                    spent_in(&mut || ());
+                    dropped = dropped.min(spent_in(&mut || give(Job::Idle)));
+                    rested = rested.min(spent_in(&mut || std::thread::sleep(REST / 4)));
+                }
+                assert!(dropped < ACTIVE_MAX / 10, "{job:?}: {dropped:?} until it was dropped");
+                assert!(rested < ACTIVE_MAX / 20, "{job:?}: {rested:?} where it was told to rest");
             }
         }
         drop(quit);
