@@ -64,7 +64,7 @@ pub struct Runtime {
 pub(crate) fn start(config: Config) -> Result<Runtime, Error> {
     let started = start::start(&config)?;
     let sizes = CpuSizes { at_once_max: AT_ONCE_MAX, slice: SLICE, streamed_from: 8 << 20 };
-    let center = Center::new(started.shared.clone(), sizes);
+    let center = Center::new(started.shared.clone(), sizes, None);
     Ok(Runtime {
         handle: Handle::new(started.shared, config.overrides.into(), center.into()),
         plan: config.plan,

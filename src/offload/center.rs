@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::count::Counts;
 use super::cpu::Stores;
+use super::device::Device;
 use crate::task::Scheduler;
 
 /// Up to here the CPU does an operation at once, in the call that asks for it: 64 KiB take some 5 us, less than it takes to hand it to another lane
@@ -28,11 +29,13 @@ pub(crate) struct Center {
     pub(crate) scheduler: Scheduler,
     pub(crate) sizes: CpuSizes,
     pub(crate) counts: Counts,
+    /// Where there is one that can be used.
+    pub(crate) device: Option<Device>,
 }
 
 impl Center {
-    pub(crate) fn new(scheduler: Scheduler, sizes: CpuSizes) -> Self {
-        Self { scheduler, sizes, counts: Counts::default() }
+    pub(crate) fn new(scheduler: Scheduler, sizes: CpuSizes, device: Option<Device>) -> Self {
+        Self { scheduler, sizes, counts: Counts::default(), device }
     }
 
     /// How the CPU stores an operation of this size.

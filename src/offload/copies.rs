@@ -41,11 +41,12 @@ pub struct Copies {
     pub(super) center: Arc<Center>,
     pub(super) intent: Intent,
     pub(super) engine: Engine,
+    pub(super) gather: bool,
 }
 
 impl Copies {
     pub(crate) fn new(center: Arc<Center>) -> Self {
-        Self { center, intent: Intent::default(), engine: Engine::default() }
+        Self { center, intent: Intent::default(), engine: Engine::default(), gather: false }
     }
 
     /// What the result is for, which decides where it should end up: in the caches or in memory. Default: [`Intent::default`].
@@ -60,6 +61,14 @@ impl Copies {
         Self { engine, ..self }
     }
 
+    /// Lets what goes to a device wait for others, up to a microsecond, to go in one batch with them: saves the core some work an operation, costs latency. For
+    /// many at once, [`many`](Self::many) needs no waiting. Default: off.
+    #[must_use]
+    pub fn gathered(self, gather: bool) -> Self {
+        Self { gather, ..self }
+    }
+
+    #[inline]
     fn start<R: Request>(&self, request: R) -> Offloading<R> {
         Offloading::start(self, request)
     }

@@ -11,13 +11,16 @@ mod buffer;
 mod center;
 mod copies;
 mod count;
+mod device;
 mod errand;
 mod failure;
 mod held;
 mod intent;
 mod offloading;
 mod operation;
+mod pieces;
 mod request;
+mod submitted;
 mod verdict;
 
 pub(crate) mod cpu;

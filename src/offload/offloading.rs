@@ -10,10 +10,14 @@ use super::center::Center;
 use super::copies::{Copies, Engine};
 use super::count::By;
 use super::cpu::{self, Work};
+use super::device::{Device, Way};
 use super::errand::{Awaited, errand};
 use super::held::Held;
+use super::flow::How;
 use super::request::{Request, sealed};
-use super::{Failure, Verdict};
+use super::route::Mode;
+use super::submitted::Submitted;
+use super::{Failure, Operation, Verdict};
 use crate::task;
 
 /// An operation that has begun; the future of its answer.
@@ -34,6 +38,8 @@ enum Stage<R: Request> {
     Sent(Awaited<R>),
     /// In the hands of whoever polls.
     Here(Held<R>, Work, usize),
+    /// With a device.
+    Device(Held<R>, Submitted),
     Taken,
 }
 
@@ -54,12 +60,40 @@ impl<R: Request> Offloading<R> {
             Err(failure) => return Self::refused(&copies.center, request, failure),
         };
         let len = operation.len();
+        if let Some(device) = &copies.center.device {
+            if !matches!(copies.engine, Engine::Cpu | Engine::CpuHere) && len > 0 {
+                let way = device.way(&operation, copies.intent, copies.engine, Mode::Overlapped, copies.gather);
+                if let Way::Queue { how, .. } = way {
+                    return Self::submit(copies, device, request, operation, how);
+                }
+            }
+        }
+        Self::on_cpu(copies, request, operation)
+    }
+
+    /// Without a device, or where the CPU is cheaper.
+    #[inline]
+    fn on_cpu(copies: &Copies, request: R, operation: Operation) -> Self {
+        let len = operation.len();
         if len <= copies.center.sizes.at_once_max && copies.engine != Engine::Device {
             // SAFETY: the buffers' owner is `request`, which is here: readable, writable and nobody else's by the contracts of their traits.
             let result = unsafe { cpu::perform(&operation, copies.center.stores(len)) };
             return Self(Stage::Ready(request, result));
         }
         Self::start_large(copies, request, operation)
+    }
+
+    #[inline]
+    fn submit(copies: &Copies, device: &Device, request: R, operation: Operation, how: How) -> Self {
+        if let Err(failure) = cpu::check(&operation) {
+            return Self::refused(&copies.center, request, failure);
+        }
+        let held = Held::new(request);
+        // SAFETY: `held` is beside it, in the stage, until it is over, or left with it.
+        match unsafe { Submitted::new(&copies.center, device, &operation, how, copies.engine == Engine::Device) } {
+            Ok(submitted) => Self(Stage::Device(held, submitted)),
+            Err(()) => Self::on_cpu(copies, held.into_inner(), operation),
+        }
     }
 
     #[cold]
@@ -69,7 +103,7 @@ impl<R: Request> Offloading<R> {
     }
 
     #[inline(never)]
-    fn start_large(copies: &Copies, request: R, operation: super::Operation) -> Self {
+    fn start_large(copies: &Copies, request: R, operation: Operation) -> Self {
         let center = &copies.center;
         let len = operation.len();
         if copies.engine == Engine::Device {
@@ -139,7 +173,25 @@ impl<R: Request> Offloading<R> {
                 let Stage::Here(request, ..) = std::mem::replace(stage, Stage::Taken) else { unreachable!() };
                 Poll::Ready(Self::answer(request.into_inner(), Ok(verdict)))
             }
+            Stage::Device(_, submitted) => {
+                let result = std::task::ready!(submitted.poll(cx));
+                let Stage::Device(request, submitted) = std::mem::replace(stage, Stage::Taken) else { unreachable!() };
+                if let Err(failure @ Failure::Quarantined { .. }) = result {
+                    submitted.abandon(request);
+                    return Poll::Ready(Err(Failed { failure, buffers: None }));
+                }
+                Poll::Ready(Self::answer(request.into_inner(), result))
+            }
             Stage::Ready(..) | Stage::Taken => panic!("an operation was polled after it had answered"),
+        }
+    }
+}
+
+impl<R: Request> Drop for Offloading<R> {
+    fn drop(&mut self) {
+        if let Stage::Device(..) = self.0 {
+            let Stage::Device(request, submitted) = std::mem::replace(&mut self.0, Stage::Taken) else { unreachable!() };
+            submitted.abandon(request);
         }
     }
 }
@@ -153,6 +205,7 @@ impl<R: Request> fmt::Debug for Offloading<R> {
             Stage::Ready(..) => "Offloading(ready)",
             Stage::Sent(_) => "Offloading(on a compute lane)",
             Stage::Here(..) => "Offloading(where it is polled)",
+            Stage::Device(..) => "Offloading(with a device)",
             Stage::Taken => "Offloading(answered)",
         })
     }

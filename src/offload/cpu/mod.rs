@@ -29,7 +29,7 @@ pub(crate) use check::{check, overlap};
 pub(crate) use copy::copy;
 #[allow(unused_imports)] // for a device that cannot make its destination durable
 pub(crate) use flush::write_back;
-pub(crate) use work::{Work, cut};
+pub(crate) use work::{Work, cut, source_block};
 
 /// How copies and fills store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
