@@ -81,7 +81,8 @@ pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
     }
     for device in devices {
         findings.push(device_finding(seen, device));
-        findings.extend(device.queues.iter().map(|queue| queue_finding(seen, queue)));
+        let configured = device.queues.iter().filter(|queue| queue.verdict != Err(Why::Unconfigured));
+        findings.extend(configured.map(|queue| queue_finding(seen, queue)));
     }
     if devices.iter().flat_map(|device| &device.queues).any(|queue| queue.verdict.is_ok()) {
         findings.extend(raw_io(seen.identity.as_ref()));
@@ -190,7 +191,7 @@ fn told(why: &Why) -> (&'static str, Severity, &'static str) {
         Why::DeviceNotEnabled { .. } => {
             ("queues.device-disabled", Info, "It must be configured and enabled before it has queues.")
         }
-        Why::NoQueue => (
+        Why::NoQueue | Why::Unconfigured => (
             "queues.unconfigured",
             Info,
             "Its queues are described beside it in /sys/bus/dsa/devices, if the driver has set it up.",
@@ -240,7 +241,10 @@ fn raw_io(identity: Option<&Identity>) -> Option<Finding> {
         ABOUT.ok("queues.raw-io", "This process may map portals (CAP_SYS_RAWIO).")
     } else {
         ABOUT
-            .info("queues.raw-io", "This process may not map portals where the kernel protects them (no CAP_SYS_RAWIO).")
+            .info(
+                "queues.raw-io",
+                "This process may not map portals where the kernel protects them (no CAP_SYS_RAWIO).",
+            )
             .why(advice::WITHOUT_RAW_IO)
             .mend_all(advice::GRANT_RAW_IO)
     };
