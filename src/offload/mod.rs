@@ -7,12 +7,14 @@
 #![allow(dead_code)] // until the engines are in
 
 mod failure;
+mod intent;
 mod operation;
 mod verdict;
 
 pub mod dsa;
 
 pub use failure::Failure;
+pub use intent::Intent;
 #[allow(unused_imports)]
 pub(crate) use operation::{Dif, DifBlock, DifTags, Operation, Pattern};
 pub use verdict::{DifFault, Verdict};
