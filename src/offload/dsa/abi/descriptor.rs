@@ -360,8 +360,11 @@ mod tests {
     use super::super::dif::BlockSize;
     use super::*;
 
-    /// Bytes written down from the tables of the specification: offset and what stands from there on; all others are zero.
-    fn golden(parts: &[(usize, &[u8])]) -> [u8; 64] {
+    /// An offset, and the bytes from there on.
+    type Part<'a> = (usize, &'a [u8]);
+
+    /// Bytes written down from the tables of the specification; all that no part has are zero.
+    fn golden(parts: &[Part<'_>]) -> [u8; 64] {
         let mut bytes = [0; 64];
         for (at, part) in parts {
             bytes[*at..at + part.len()].copy_from_slice(part);
@@ -387,7 +390,7 @@ mod tests {
     fn constructors_write_the_bytes_of_the_tables() {
         let dif = DifFlags::of(BlockSize::B4096) | DifFlags::INVERT_CRC_SEED;
         let (source, destination) = (SourceFlags::ALL_F, DestinationFlags::FIXED_REFERENCE);
-        let cases: [(Descriptor, &[(usize, &[u8])]); 22] = [
+        let cases: [(Descriptor, &[Part<'_>]); 22] = [
             (Descriptor::noop(), &[]),
             (Descriptor::batch(A, 0x20), &[(7, &[0x01]), (16, A_LE), (32, &[0x20])]),
             (Descriptor::drain(), &[(7, &[0x02])]),
