@@ -12,7 +12,7 @@ use std::process::Command;
 
 use scratch::scratch;
 use tempfile::TempDir;
-use twolane::offload::dsa::abi::{GenCap, OpCap, Opcode, Version};
+use twolane::offload::dsa::abi::{GenCap, OpCap, Opcode, SwErrorCode, Version};
 use twolane::offload::dsa::discover::{
     CommandStatus, Found, Health, HealthFile, Mode, NoWorkQueue, Places, Skipped, Why, Wish, WorkQueue, choose, find,
 };
@@ -335,6 +335,24 @@ fn the_state_can_be_asked_again() {
     assert_eq!(health.read(), Health::Enabled);
     tree.remove("dsa0/wq0.0/state").unwrap();
     assert!(HealthFile::open(&queue).unwrap().is_err(), "gone");
+}
+
+#[test]
+fn errors_that_no_record_told_can_be_asked_for() {
+    let (_dir, tree) = usual();
+    let queue = find(&tree.places()).queues.remove(1);
+    assert_eq!(queue.device_error(), None);
+    // An overflow of queue 1, as a kernel of either age prints it.
+    for text in [
+        "00000000,00000000,00000000,00000000,00000000,00000000,00000000,00015309",
+        "0x0000000000015309 0x0000000000000000 0x0000000000000000 0x0000000000000000",
+    ] {
+        tree.set("dsa0/errors", text).unwrap();
+        let error = queue.device_error().unwrap();
+        assert_eq!((error.code(), error.queue()), (SwErrorCode::QUEUE_OVERFLOW, Some(1)));
+    }
+    tree.set("dsa0/errors", "none").unwrap();
+    assert_eq!(queue.device_error(), None);
 }
 
 #[test]

@@ -49,10 +49,11 @@ fn it_lists_what_was_written_and_what_we_find() {
                 .queue(Queue::shared(16).threshold(12).label("first").max_batch_size(8))
                 .queue(Queue::dedicated(32).label("second").max_transfer_size(1 << 20)),
         )
-        .device(Device::v2(2).queue(Queue::dedicated(64).block_on_fault()));
+        .device(Device::v2(2).queue(Queue::dedicated(64).block_on_fault()))
+        .analytics(1);
     let written = tree.write(dir.path()).unwrap();
     let ours = find(&written.places());
-    assert_eq!((ours.queues.len(), ours.skipped.len()), (3, 0));
+    assert_eq!((ours.queues.len(), ours.skipped.len()), (3, 1));
 
     let Some(listed) = accel_config(dir.path()) else { return };
     let devices = listed.as_array().unwrap();

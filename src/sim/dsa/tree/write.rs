@@ -166,7 +166,7 @@ fn node(queue: &Queue, name: &str, minor: u32, root: &Path) -> io::Result<()> {
 }
 
 /// An accelerator of the other kind, which has fewer files and means other things by some: batches it has none of, which the kernel
-/// prints as a size of 1 and accel-config, of older kernels, as -2.
+/// prints as a size of 1 and accel-config, of older kernels, as -2. The numbers are nobody's: a reader that looks at them is wrong already.
 fn analytics(number: u32, root: &Path) -> io::Result<()> {
     let dir = on_the_bus(root, &format!("iax{number}"), number, "0x0cfe")?;
     for (attribute, text) in [
