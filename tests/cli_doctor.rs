@@ -291,11 +291,16 @@ fn work_queues_one_by_one() {
 }
 
 #[test]
-fn a_shared_queue_without_enqcmd() {
+fn queues_whose_instruction_is_missing() {
+    let open = |queue: Queue| DsaTree::new().device(Device::v1(0).queue(queue.node_mode(0o666)));
     let dir = healthy(&HostTree::adjacent(4, 2), "movdir64b");
-    let device = Device::v1(0).queue(Queue::shared(16).node_mode(0o666));
-    DsaTree::new().device(device).write(dir.path()).unwrap();
+    open(Queue::shared(16)).write(dir.path()).unwrap();
     assert_found(dir.path(), "queues.no-enqcmd", "info", "--mode=dedicated");
+    let dir = healthy(&HostTree::adjacent(4, 2), "enqcmd");
+    open(Queue::dedicated(16)).write(dir.path()).unwrap();
+    let report = as_json(dir.path()).1;
+    let why = finding(&report, "queues.no-movdir64b").unwrap()["why"].to_string();
+    assert!(why.contains("write(2)"), "{why}");
 }
 
 #[test]

@@ -155,12 +155,17 @@ fn device_finding(seen: &Seen, device: &DeviceSeen) -> Finding {
 fn queue_finding(seen: &Seen, queue: &QueueSeen) -> Finding {
     let QueueSeen { name, device, .. } = queue;
     let path = format!("{device}/{name}");
+    let instructions = seen.processor.instructions;
     let is = format!("{path} ({} {}, {})", word(&queue.mode), word(&queue.kind), word(&queue.state));
     match &queue.verdict {
-        Ok(_) if queue.mode == "shared" && !seen.processor.instructions.enqcmd => ABOUT
+        Ok(_) if queue.mode == "shared" && !instructions.enqcmd => ABOUT
             .info("queues.no-enqcmd", format!("{is} is shared, and the cpu does not state ENQCMD."))
             .why("Only write(2) on the node can submit to it, on kernels from 6.10 on. A dedicated queue needs no ENQCMD.")
             .mend_all(advice::reconfigure(&path, "--mode=dedicated"))
+            .unseen(),
+        Ok(_) if queue.mode == "dedicated" && !instructions.movdir64b => ABOUT
+            .info("queues.no-movdir64b", format!("{is} is dedicated, and the cpu does not state MOVDIR64B."))
+            .why("Only write(2) on the node can submit to it, on kernels from 6.10 on. Does a hypervisor hide the instruction?")
             .unseen(),
         Ok(_) => ABOUT.ok("queues.usable", format!("{is} can be used by this process.")).unseen(),
         Err(why) => obstacle(seen, &is, why, Beside { device, queue: Some(name) }),
