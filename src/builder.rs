@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::arch::Capabilities;
 use crate::error::Error;
+use crate::offload::dsa::discover::Places;
 use crate::placement::{self, LaneInfo, Placement, Plan, Request, Role, Sharing};
 use crate::runtime::{self, Runtime};
 use crate::sched::settings::{LaneHook, LaneSettings};
@@ -39,7 +40,8 @@ const NAME_MAX: usize = 10;
 /// `2-3,4-5`), `TWOLANE_PAIRS`, `TWOLANE_RESERVE`, `TWOLANE_NODE`, `TWOLANE_CPUS` (`0-3,8`), `TWOLANE_COMPUTE_PER_CORE`,
 /// `TWOLANE_ALLOW_UNPINNED` (`yes`, `no`), `TWOLANE_ETIQUETTE` (`latency`, `balanced`, `polite`), `TWOLANE_RELIEF` (`auto`, `always`, `off`), `TWOLANE_WAIT` (`auto`, `pause`,
 /// `light`, `deep`), `TWOLANE_PARK` (`never`, `when-armed`, `within-bound`), `TWOLANE_PARK_AFTER`, `TWOLANE_MEAN_ADDED`, `TWOLANE_MAX_ADDED`,
-/// `TWOLANE_PEEK_REFRESH`, `TWOLANE_LINGER_MAX` (times with units: `500ns`, `4us`), `TWOLANE_BACKLOG_MAX`. Those used are listed in the
+/// `TWOLANE_PEEK_REFRESH`, `TWOLANE_LINGER_MAX` (times with units: `500ns`, `4us`), `TWOLANE_BACKLOG_MAX`,
+/// `TWOLANE_DSA_SYSFS` and `TWOLANE_DSA_DEV` (absolute paths of directories, see [`Places`]). Those used are listed in the
 /// plan's notes and in [`Metrics::overrides`](crate::Metrics::overrides); an unknown name or value is an error.
 ///
 /// # Example
@@ -74,6 +76,8 @@ pub struct Builder {
     sharing: BTreeMap<usize, Sharing>,
     env_overrides: bool,
     topology: Option<Topology>,
+    /// Where DSA's work queues are described.
+    dsa_places: Places,
     on_lane_start: Option<LaneHook>,
     on_lane_stop: Option<LaneHook>,
 }
@@ -109,6 +113,7 @@ impl Builder {
             sharing: BTreeMap::new(),
             env_overrides: true,
             topology: None,
+            dsa_places: Places::default(),
             on_lane_start: None,
             on_lane_stop: None,
         }

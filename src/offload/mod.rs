@@ -11,7 +11,7 @@ mod intent;
 mod operation;
 mod verdict;
 
-pub(crate) mod dsa;
+pub mod dsa;
 
 pub use failure::Failure;
 pub use intent::Intent;
