@@ -6,15 +6,26 @@
 
 #![allow(dead_code)] // until the engines are in
 
+#[cfg(not(twolane_loom))]
 mod batch;
+#[cfg(not(twolane_loom))]
 mod failure;
+#[cfg(not(twolane_loom))]
 mod operation;
+#[cfg(not(twolane_loom))]
 mod verdict;
 
+#[cfg(not(twolane_loom))]
 pub mod dsa;
 pub(crate) mod flow;
 
-pub use failure::Failure;
+#[cfg(twolane_loom)]
+pub use flow::model;
+#[cfg(not(twolane_loom))]
 #[allow(unused_imports)]
 pub(crate) use operation::{Dif, DifBlock, DifEscape, DifTags, DifWrite, Kind, Operation, Pattern};
-pub use verdict::{DifFault, Verdict};
+#[cfg(not(twolane_loom))]
+pub use {
+    failure::Failure,
+    verdict::{DifFault, Verdict},
+};

@@ -36,7 +36,8 @@ pub(crate) fn prepare(op: &Operation, limits: &Limits, intent: Intent, record: u
         }
         _ => return Err(Unsuited),
     };
-    let cache = if intent == Intent::Soon && limits.general.contains(GenCap::CACHE_CONTROL) { Flags::CC } else { Flags::NONE };
+    let cache =
+        if intent == Intent::Soon && limits.general.contains(GenCap::CACHE_CONTROL) { Flags::CC } else { Flags::NONE };
     Ok(descriptor.report_to(record).with_flags(Flags::RCR.union(cache)))
 }
 
@@ -46,7 +47,11 @@ pub(crate) enum Answer {
     Done(Verdict),
     Failed(Failure),
     /// A page was absent: touch it, and submit the rest.
-    Resume { rest: Operation, touch: Option<usize>, write: bool },
+    Resume {
+        rest: Operation,
+        touch: Option<usize>,
+        write: bool,
+    },
     /// Not (all) done, and not to be submitted again.
     OnCpu(Operation),
 }
@@ -57,20 +62,16 @@ pub(crate) fn answer(op: &Operation, record: &CompletionRecord, queue: &str) -> 
         Status::PAGE_FAULT_NOBOF | Status::PAGE_FAULT_IR => {
             let done = record.completed as usize;
             let rest = match *op {
-                Operation::Copy { src, dst, len } if record.result == CompletionRecord::FORWARD => Operation::Copy {
-                    src: src.wrapping_add(done),
-                    dst: dst.wrapping_add(done),
-                    len: len - done,
-                },
+                Operation::Copy { src, dst, len } if record.result == CompletionRecord::FORWARD => {
+                    Operation::Copy { src: src.wrapping_add(done), dst: dst.wrapping_add(done), len: len - done }
+                }
                 Operation::Copy { src, dst, len } => Operation::Copy { src, dst, len: len - done },
                 other => return Answer::OnCpu(other),
             };
             Answer::Resume { rest, touch: Some(record.fault_address as usize), write: record.fault_was_write() }
         }
-        status => Answer::Failed(Failure::Device {
-            queue: queue.into(),
-            status: status.code(),
-            meaning: status.meaning(),
-        }),
+        status => {
+            Answer::Failed(Failure::Device { queue: queue.into(), status: status.code(), meaning: status.meaning() })
+        }
     }
 }

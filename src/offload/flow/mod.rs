@@ -4,12 +4,14 @@
 mod backlog;
 mod claims;
 #[cfg(twolane_loom)]
-pub(crate) mod model;
+pub mod model;
 #[allow(unsafe_code)]
 mod slot;
 mod state;
 mod waiters;
 
+#[cfg(not(twolane_loom))]
+mod batches;
 #[cfg(not(twolane_loom))]
 #[allow(unsafe_code)]
 mod close;
@@ -29,8 +31,6 @@ mod memory;
 #[cfg(not(twolane_loom))]
 #[allow(unsafe_code)]
 mod page;
-#[cfg(not(twolane_loom))]
-mod batches;
 #[cfg(not(twolane_loom))]
 #[allow(unsafe_code)] // a peek at a record
 mod reaper;

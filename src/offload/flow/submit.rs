@@ -112,12 +112,7 @@ impl Core {
     /// # Safety
     /// As `submit_many`.
     #[inline]
-    unsafe fn submit_part(
-        &self,
-        ops: &[Operation],
-        how: How,
-        sink: &mut impl FnMut(Ticket),
-    ) -> Result<usize, Refused> {
+    unsafe fn submit_part(&self, ops: &[Operation], how: How, sink: &mut impl FnMut(Ticket)) -> Result<usize, Refused> {
         if !self.is_here() {
             return Err(Refused::Forked);
         }

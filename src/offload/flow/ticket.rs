@@ -2,12 +2,12 @@
 
 use std::task::{Context, Poll, Waker};
 
+use super::counters::class;
 use super::driver::{Answer, answer, prepare};
 use super::page::PageRef;
-use super::slot::{Kept, Registered, OwesCredit};
+use super::slot::{Kept, OwesCredit, Registered};
 use super::state::Phase;
 use super::submit::How;
-use super::counters::class;
 use crate::offload::dsa::portal::Submitted;
 use crate::offload::{Failure, Operation, Verdict};
 
