@@ -11,10 +11,14 @@ mod batch;
 #[cfg(not(twolane_loom))]
 mod failure;
 #[cfg(not(twolane_loom))]
+mod intent;
+#[cfg(not(twolane_loom))]
 mod operation;
 #[cfg(not(twolane_loom))]
 mod verdict;
 
+#[cfg(not(twolane_loom))]
+pub(crate) mod cpu;
 #[cfg(not(twolane_loom))]
 pub mod dsa;
 pub(crate) mod flow;
@@ -27,5 +31,6 @@ pub(crate) use operation::{Dif, DifBlock, DifEscape, DifTags, DifWrite, Kind, Op
 #[cfg(not(twolane_loom))]
 pub use {
     failure::Failure,
+    intent::Intent,
     verdict::{DifFault, Verdict},
 };

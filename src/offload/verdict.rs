@@ -17,7 +17,7 @@ pub enum Verdict {
     Crc(u32),
     /// The delta record is complete.
     Delta {
-        /// Bytes of the record, a multiple of 10.
+        /// Bytes of the record, a multiple of 10; 0: the ranges are equal.
         len: usize,
     },
     /// The differences do not fit in the delta record; what is in it is of no use.

@@ -5,18 +5,33 @@
 //! [`Queue`](super::queue::Queue)'s.
 
 #[cfg(not(twolane_loom))]
+mod enqcmd;
+#[cfg(not(twolane_loom))]
 mod lineage;
+#[cfg(not(twolane_loom))]
+mod mapped;
+#[cfg(not(twolane_loom))]
+mod node;
+#[cfg(all(any(test, feature = "sim"), not(twolane_loom)))]
+mod null;
 #[cfg(not(twolane_loom))]
 mod page;
 #[cfg(not(twolane_loom))]
 mod state;
+#[cfg(all(test, not(twolane_loom)))]
+pub(crate) mod test_device;
+#[cfg(not(twolane_loom))]
+mod write;
 
 use std::fmt;
 
 use super::abi::Descriptor;
+#[cfg(all(any(test, feature = "sim"), not(twolane_loom)))]
+pub(crate) use null::null_portal;
 #[cfg(not(twolane_loom))]
 pub(crate) use lineage::Lineage;
-pub(crate) use state::{NoState, StateFiles, StateSource};
+#[cfg(not(twolane_loom))]
+pub(crate) use state::{NoState, StateSource};
 
 /// What became of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
