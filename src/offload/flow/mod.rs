@@ -8,6 +8,8 @@ pub mod model;
 #[allow(unsafe_code)]
 mod slot;
 mod state;
+#[cfg(all(test, not(twolane_loom)))]
+mod tests;
 mod waiters;
 
 #[cfg(not(twolane_loom))]
@@ -20,8 +22,6 @@ mod close;
 mod core;
 #[cfg(not(twolane_loom))]
 mod counters;
-#[cfg(not(twolane_loom))]
-mod driver;
 #[cfg(not(twolane_loom))]
 #[allow(unsafe_code)]
 mod flow;
@@ -49,7 +49,6 @@ mod ticket;
 pub(crate) use {
     self::core::{Settings, sit_on},
     counters::Totals,
-    driver::Intent,
     flow::Flow,
     reaper::Reaper,
     room::Room,
