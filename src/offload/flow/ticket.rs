@@ -235,9 +235,8 @@ impl Ticket {
     fn again(&mut self, waker: &Waker) -> Poll<Settled> {
         let core = self.page.core();
         let (page, slot) = (self.page, self.slot);
-        let Some(queue) = core.queue(self.how.queue.index()).filter(|queue| queue.health().is_up()) else {
-            return self.on_cpu(self.rest);
-        };
+        let queue = core.queue(self.how.queue.index()).filter(|queue| queue.health().is_up() && !core.is_closed());
+        let Some(queue) = queue else { return self.on_cpu(self.rest) };
         let record = page.memory.record(slot);
         let Ok(prepared) = prepare(&self.rest.operation, self.how.manner, queue.limits(), record.address()) else {
             return self.on_cpu(self.rest);

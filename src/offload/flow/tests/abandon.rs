@@ -86,7 +86,7 @@ fn a_page_whose_slots_were_forgotten_is_replaced() {
     let mut scene = Scene::with(0, 64);
     loop {
         match scene.try_copy(1, false) {
-            Ok(mut copy) => std::mem::forget(copy.ticket.take()),
+            Ok(copy) => std::mem::forget(copy), // with its buffers, as a future's would be
             Err(refused) => {
                 assert_eq!(refused, Refused::NoSlot);
                 break;

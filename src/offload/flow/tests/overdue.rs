@@ -92,7 +92,7 @@ fn a_new_page_takes_the_place_of_one_with_a_quarantine_and_neighbours_go_on() {
     let mut scene = Scene::new();
     let mut lost = scene.copy(100);
     scene.device.lose();
-    pass(&mut scene, TIMEOUT * 5 / 2);
+    pass(&mut scene, TIMEOUT * 2);
     // Beside it, submitted later, with time left.
     scene.flow.queues().find(scene.queue).unwrap().health().clear();
     let mut neighbour = scene.copy(100);
