@@ -21,7 +21,6 @@ pub mod doctor;
 mod error;
 #[cfg(not(twolane_loom))]
 pub mod metrics;
-#[cfg(not(twolane_loom))]
 #[allow(unsafe_code)]
 pub mod offload;
 #[cfg(not(twolane_loom))]
@@ -57,6 +56,7 @@ pub use {
 #[doc(hidden)]
 #[allow(missing_docs)]
 pub mod model {
+    pub use crate::offload::model as offload;
     pub use crate::sched::model as sched;
     pub use crate::task::model as task;
 }

@@ -73,20 +73,14 @@ impl Device {
         let ask = Ask { kind, len, intent, mode, crowded: false, bound_ns: self.bound_ns, turn };
         let Choice { by, timed } = self.router.decide(&ask, &views[..count]);
         match by {
-            route::Engine::Device { queue, .. } => Way::Queue { how: How { queue: ids[queue], intent: flow_intent(intent), gather }, timed },
+            route::Engine::Device { queue, .. } => Way::Queue { how: How { queue: ids[queue], intent, gather }, timed },
             // Demanded: the least busy one, whatever it costs.
             route::Engine::Cpu { .. } if demanded => {
-                let least = (0..count).min_by_key(|&at| (views[at].outstanding >= views[at].depth, views[at].outstanding));
-                least.map_or(Way::Cpu, |at| Way::Queue { how: How { queue: ids[at], intent: flow_intent(intent), gather }, timed: false })
+                let least =
+                    (0..count).min_by_key(|&at| (views[at].outstanding >= views[at].depth, views[at].outstanding));
+                least.map_or(Way::Cpu, |at| Way::Queue { how: How { queue: ids[at], intent, gather }, timed: false })
             }
             route::Engine::Cpu { .. } => Way::Cpu,
         }
-    }
-}
-
-fn flow_intent(intent: Intent) -> super::flow::Intent {
-    match intent {
-        Intent::Soon => super::flow::Intent::Soon,
-        _ => super::flow::Intent::Cold,
     }
 }

@@ -12,8 +12,8 @@ use super::count::By;
 use super::cpu::{self, Work};
 use super::device::{Device, Way};
 use super::errand::{Awaited, errand};
-use super::held::Held;
 use super::flow::How;
+use super::held::Held;
 use super::request::{Request, sealed};
 use super::route::Mode;
 use super::submitted::Submitted;
@@ -190,7 +190,9 @@ impl<R: Request> Offloading<R> {
 impl<R: Request> Drop for Offloading<R> {
     fn drop(&mut self) {
         if let Stage::Device(..) = self.0 {
-            let Stage::Device(request, submitted) = std::mem::replace(&mut self.0, Stage::Taken) else { unreachable!() };
+            let Stage::Device(request, submitted) = std::mem::replace(&mut self.0, Stage::Taken) else {
+                unreachable!()
+            };
             submitted.abandon(request);
         }
     }

@@ -159,5 +159,7 @@ enum Submission {
 }
 
 fn no_device(why: &str) -> Failure {
-    Failure::Refused { what: format!("the device was asked for, and {why}: see `twolane doctor`, or let the engine be chosen") }
+    Failure::Refused {
+        what: format!("the device was asked for, and {why}: see `twolane doctor`, or let the engine be chosen"),
+    }
 }

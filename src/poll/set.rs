@@ -416,7 +416,11 @@ impl Slot {
     fn is_quiet(&self, now: Ticks, refresh: u64) -> bool {
         match &self.peek {
             None => false,
-            Some(peek) => !peek.is_watched_only() && (peek.is_complete() || now.since(self.called_at) < refresh) && peek.is_quiet(),
+            Some(peek) => {
+                !peek.is_watched_only()
+                    && (peek.is_complete() || now.since(self.called_at) < refresh)
+                    && peek.is_quiet()
+            }
         }
     }
 }

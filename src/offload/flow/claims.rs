@@ -10,7 +10,11 @@
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 
 /// Slots of a page. A page has 64 records; the bits of the last four are the word's own.
+#[cfg(not(twolane_loom))]
 pub(crate) const SLOTS: u32 = 60;
+/// Few enough for the models to fill it.
+#[cfg(twolane_loom)]
+pub(crate) const SLOTS: u32 = 2;
 const ALL: u64 = (1 << SLOTS) - 1;
 const WAITERS: u64 = 1 << 60;
 const RETIRED: u64 = 1 << 61;

@@ -122,11 +122,8 @@ impl Core {
         // While the thread's locals are being destroyed it has no seat: any will do.
         let seat = SEAT.try_with(Cell::get).unwrap_or(FOREIGN);
         let seat = if seat == UNSEATED { sit_down() } else { seat };
-        let at = if seat & FOREIGN == 0 && (seat as usize) < self.pages.len() {
-            seat as usize
-        } else {
-            self.foreign(seat)
-        };
+        let at =
+            if seat & FOREIGN == 0 && (seat as usize) < self.pages.len() { seat as usize } else { self.foreign(seat) };
         self.page_on(at)
     }
 

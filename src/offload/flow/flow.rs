@@ -30,6 +30,11 @@ impl Flow {
         Ok(Self(Core::open(queues, settings)?))
     }
 
+    #[cfg(test)]
+    pub(super) fn core(&self) -> &Arc<Core> {
+        &self.0
+    }
+
     /// The queues, old openings too.
     pub(crate) fn queues(&self) -> &Queues {
         &self.0.queues

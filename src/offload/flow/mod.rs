@@ -4,12 +4,16 @@
 mod backlog;
 mod claims;
 #[cfg(twolane_loom)]
-pub(crate) mod model;
+pub mod model;
 #[allow(unsafe_code)]
 mod slot;
 mod state;
+#[cfg(all(test, not(twolane_loom)))]
+mod tests;
 mod waiters;
 
+#[cfg(not(twolane_loom))]
+mod batches;
 #[cfg(not(twolane_loom))]
 #[allow(unsafe_code)]
 mod close;
@@ -19,8 +23,6 @@ mod core;
 #[cfg(not(twolane_loom))]
 mod counters;
 #[cfg(not(twolane_loom))]
-mod driver;
-#[cfg(not(twolane_loom))]
 #[allow(unsafe_code)]
 mod flow;
 #[cfg(not(twolane_loom))]
@@ -29,8 +31,6 @@ mod memory;
 #[cfg(not(twolane_loom))]
 #[allow(unsafe_code)]
 mod page;
-#[cfg(not(twolane_loom))]
-mod batches;
 #[cfg(not(twolane_loom))]
 #[allow(unsafe_code)] // a peek at a record
 mod reaper;
@@ -49,7 +49,6 @@ mod ticket;
 pub(crate) use {
     self::core::{Settings, sit_on},
     counters::Totals,
-    driver::Intent,
     flow::Flow,
     reaper::Reaper,
     room::Room,

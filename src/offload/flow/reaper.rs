@@ -282,7 +282,8 @@ impl Watched {
         let missing = || {
             (0..count as usize).map(|at| page.child(batch, at)).filter_map(move |child| {
                 let seen = page.slot(child.slot).look();
-                let silent = seen.is_live() && child.is(seen.life()) && page.memory.record(child.slot).status_byte() == 0;
+                let silent =
+                    seen.is_live() && child.is(seen.life()) && page.memory.record(child.slot).status_byte() == 0;
                 silent.then_some((child.slot, seen))
             })
         };

@@ -274,6 +274,9 @@ pub(crate) struct OwesCredit(pub(crate) bool);
 
 impl std::fmt::Debug for Slot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Slot").field("state", &self.state.look()).field("origin", &self.origin()).finish_non_exhaustive()
+        f.debug_struct("Slot")
+            .field("state", &self.state.look())
+            .field("origin", &self.origin())
+            .finish_non_exhaustive()
     }
 }

@@ -289,7 +289,12 @@ impl StateWord {
             // Release: with LEFT, the holder's last use of the slot; partner is the Acquire in `taken`. Acquire: the reaper may have just taken the waker.
             match self.0.compare_exchange_weak(seen, next, AcqRel, Acquire) {
                 Ok(_) if to_reaper => return Leave::ToReaper,
-                Ok(_) => return Leave::GiveBack { credit: matches!(seen & PHASE, LIVE | QUARANTINED), waker: seen & WAKER != 0 },
+                Ok(_) => {
+                    return Leave::GiveBack {
+                        credit: matches!(seen & PHASE, LIVE | QUARANTINED),
+                        waker: seen & WAKER != 0,
+                    };
+                }
                 Err(now) => seen = now,
             }
         }
@@ -306,7 +311,12 @@ impl StateWord {
             }
             // AcqRel: as in `leave`.
             match self.0.compare_exchange_weak(seen, seen & LIFE_MASK | HELD, AcqRel, Acquire) {
-                Ok(_) => return Reclaim::Mine { credit: matches!(seen & PHASE, LIVE | QUARANTINED), waker: seen & WAKER != 0 },
+                Ok(_) => {
+                    return Reclaim::Mine {
+                        credit: matches!(seen & PHASE, LIVE | QUARANTINED),
+                        waker: seen & WAKER != 0,
+                    };
+                }
                 Err(now) => seen = now,
             }
         }

@@ -5,7 +5,6 @@ use std::task::Waker;
 use super::claims::{Claim, numbers};
 use super::close;
 use super::core::Core;
-use super::driver::{Intent, prepare};
 use super::memory::LIST_LEN;
 use super::page::{Child, PageRef};
 use super::slot::Origin;
@@ -14,13 +13,14 @@ use crate::offload::Operation;
 use crate::offload::batch::Waiting;
 use crate::offload::dsa::abi::{Descriptor, Flags};
 use crate::offload::dsa::portal::{Death, Submitted};
+use crate::offload::dsa::prepare::{Manner, Unsuited, prepare};
 use crate::offload::dsa::queue::{Condition, Queue, QueueId};
 
 /// How an operation is to be carried out: what the router decided.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct How {
     pub(crate) queue: QueueId,
-    pub(crate) intent: Intent,
+    pub(crate) manner: Manner,
     /// It may wait for others, to go in a batch with them; else it is submitted at once.
     pub(crate) gather: bool,
 }
@@ -30,8 +30,8 @@ pub(crate) struct How {
 pub(crate) enum Refused {
     /// Every slot is taken: wait for one ([`Flow::room`](super::Flow::room)), or let the CPU do it.
     NoSlot,
-    /// The device does not have the operation, or not in this size: the CPU does.
-    Unsuited,
+    /// The queue does not take the operation, or not in this size: the CPU does, or it is split.
+    Unsuited(Unsuited),
     /// The queue takes nothing (now): another queue, or the CPU.
     QueueDown(Option<Death>),
     /// The flow was shut down.
@@ -55,11 +55,14 @@ impl Core {
         let slot = taken.slots.trailing_zeros();
         let record = page.memory.record(slot);
         let descriptor = page.memory.descriptor(slot);
-        match prepare(op, queue.limits(), how.intent, record.address()) {
-            // SAFETY: in bounds and aligned; the slot is ours, so the descriptor is.
-            Ok(prepared) => unsafe { descriptor.write(prepared) },
-            Err(_) => return Err(self.give_up(page, taken, Refused::Unsuited)),
-        }
+        let write_back = match prepare(op, how.manner, queue.limits(), record.address()) {
+            Ok(prepared) => {
+                // SAFETY: in bounds and aligned; the slot is ours, so the descriptor is.
+                unsafe { descriptor.write(prepared.descriptor) };
+                prepared.write_back
+            }
+            Err(unsuited) => return Err(self.give_up(page, taken, Refused::Unsuited(unsuited))),
+        };
         record.clear_all();
         let here = page.slot(slot);
         here.set_origin(Origin { queue: how.queue.index(), credit: true });
@@ -85,7 +88,7 @@ impl Core {
         if taken.rouse {
             self.ring();
         }
-        Ok(Ticket::new(page, slot, how, *op))
+        Ok(Ticket::new(page, slot, how, write_back, *op))
     }
 
     /// See [`Flow::submit_many`](super::Flow::submit_many).
@@ -112,12 +115,7 @@ impl Core {
     /// # Safety
     /// As `submit_many`.
     #[inline]
-    unsafe fn submit_part(
-        &self,
-        ops: &[Operation],
-        how: How,
-        sink: &mut impl FnMut(Ticket),
-    ) -> Result<usize, Refused> {
+    unsafe fn submit_part(&self, ops: &[Operation], how: How, sink: &mut impl FnMut(Ticket)) -> Result<usize, Refused> {
         if !self.is_here() {
             return Err(Refused::Forked);
         }
@@ -134,15 +132,14 @@ impl Core {
         let batch = taken.slots.ilog2();
         let children = taken.slots & !(1 << batch);
         let list = page.memory.list(batch);
-        let mut used = 0_u64;
+        let (mut used, mut write_back) = (0_u64, 0_u64);
         for (at, slot) in numbers(children).enumerate() {
             let record = page.memory.record(slot);
-            match prepare(&ops[at], queue.limits(), how.intent, record.address()) {
-                // SAFETY: in bounds, since there are at most LIST_LEN children; the list belongs to the batch's slot, which is ours.
-                Ok(prepared) => unsafe { list.add(at).write(prepared) },
-                // It is the first of the next part, where it is refused again, and reported.
-                Err(_) => break,
-            }
+            // What is refused here is the first of the next part, where it is refused again, and reported.
+            let Ok(prepared) = prepare(&ops[at], how.manner, queue.limits(), record.address()) else { break };
+            write_back |= u64::from(prepared.write_back) << slot;
+            // SAFETY: in bounds, since there are at most LIST_LEN children; the list belongs to the batch's slot, which is ours.
+            unsafe { list.add(at).write(prepared.descriptor) };
             record.clear_all();
             let here = page.slot(slot);
             here.set_origin(Origin { queue: how.queue.index(), credit: false });
@@ -152,13 +149,13 @@ impl Core {
         }
         let count = used.count_ones() as usize;
         if count < 2 {
-            // One, or none: give back the rest, and let the plain way do it.
+            // One, or none: the plain way does it, or says why not.
             for slot in numbers(used) {
                 let _ = page.slot(slot).leave();
             }
-            let unsuited = self.give_up(page, taken, Refused::Unsuited);
-            if count == 0 {
-                return Err(unsuited);
+            page.release(taken.slots);
+            if taken.rouse {
+                self.ring(); // nobody else will
             }
             // SAFETY: the caller's promise.
             unsafe { self.submit(&ops[0], How { gather: false, ..how }, None) }.map(&mut *sink)?;
@@ -191,7 +188,7 @@ impl Core {
             self.ring();
         }
         for (at, slot) in numbers(used).enumerate() {
-            sink(Ticket::new(page, slot, how, ops[at]));
+            sink(Ticket::new(page, slot, how, write_back >> slot & 1 != 0, ops[at]));
         }
         Ok(count)
     }

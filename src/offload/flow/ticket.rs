@@ -2,18 +2,18 @@
 
 use std::task::{Context, Poll, Waker};
 
-use super::driver::{Answer, answer, prepare};
+use super::counters::class;
 use super::page::PageRef;
-use super::slot::{Kept, Registered, OwesCredit};
+use super::slot::{Kept, OwesCredit, Registered};
 use super::state::Phase;
 use super::submit::How;
-use super::counters::class;
+use crate::offload::dsa::abi::CompletionRecord;
+use crate::offload::dsa::faults;
+use crate::offload::dsa::outcome::{Fault, Outcome, Rest, outcome};
 use crate::offload::dsa::portal::Submitted;
+use crate::offload::dsa::prepare::prepare;
 use crate::offload::{Failure, Operation, Verdict};
 
-/// Times that an operation is submitted again after a fault, before the CPU finishes it: 2. A fault costs the device more than the CPU (SPEC 3.13.2), and
-/// one that comes back is memory that does not stay.
-const RESUMES_MAX: u8 = 2;
 /// Times that an operation is submitted again because it had not run, before the CPU does it: 2.
 const RETRIES_MAX: u8 = 2;
 
@@ -23,11 +23,19 @@ const RETRIES_MAX: u8 = 2;
 pub(crate) enum Settled {
     /// It is done.
     Done(Verdict),
+    /// It is done, and its destination is for the CPU to write back to memory: durability was asked for, and the device cannot.
+    WriteBack(Verdict),
     /// It is not, and the device is done with its memory; but after [`Failure::Quarantined`]: then [`Ticket::abandon`] has to be called, or the memory
     /// leaked.
     Failed(Failure),
-    /// The device did not (quite) do it and is done with its memory: this is left for the CPU.
-    OnCpu(Operation),
+    /// The device did not (quite) do it and is done with its memory: this is left for the CPU, whose verdict is to be [`lift`](Rest::lift)ed. The CPU
+    /// can access all of it. `write_back`: as above.
+    OnCpu {
+        /// What is left.
+        rest: Rest,
+        /// Its destination, the part included that the device wrote, is to be written back.
+        write_back: bool,
+    },
 }
 
 /// An operation that was submitted, and the slot that it has until it is over.
@@ -39,18 +47,18 @@ pub(crate) enum Settled {
 pub(crate) struct Ticket {
     page: PageRef,
     slot: u32,
-    resumes: u8,
     retries: u8,
+    write_back: bool,
     /// The slot was given back: there is nothing to be done any more.
     over: bool,
     how: How,
-    op: Operation,
+    rest: Rest,
 }
 
 impl Ticket {
     #[inline]
-    pub(super) fn new(page: PageRef, slot: u32, how: How, op: Operation) -> Self {
-        Self { page, slot, resumes: 0, retries: 0, over: false, how, op }
+    pub(super) fn new(page: PageRef, slot: u32, how: How, write_back: bool, op: Operation) -> Self {
+        Self { page, slot, retries: 0, write_back, over: false, how, rest: Rest::whole(op) }
     }
 
     /// Whether it is over, and if so how; else `waker` will be woken when it may be (the last one that was given).
@@ -140,39 +148,47 @@ impl Ticket {
     }
 
     /// The record is there.
-    fn settle(&mut self, record: &crate::offload::dsa::abi::CompletionRecord, waker: &Waker) -> Poll<Settled> {
-        let core = self.page.core();
-        let queue = core.queue(self.how.queue.index()).map_or("?", |queue| queue.name());
-        match answer(&self.op, record, queue) {
-            Answer::Done(verdict) => {
-                self.page.counters.device[class(self.op.len())].add(1);
+    fn settle(&mut self, record: &CompletionRecord, waker: &Waker) -> Poll<Settled> {
+        match outcome(&self.rest, record) {
+            Outcome::Done(verdict) => {
+                self.page.counters.device[class(self.rest.operation.len())].add(1);
                 self.leave();
-                Poll::Ready(Settled::Done(verdict))
+                Poll::Ready(if self.write_back { Settled::WriteBack(verdict) } else { Settled::Done(verdict) })
             }
-            Answer::Failed(failure) => {
-                self.leave();
-                Poll::Ready(Settled::Failed(failure))
+            Outcome::Resume { rest, fault } => self.resume(rest, fault, waker),
+            Outcome::Finish { rest, fault: None } => self.on_cpu(rest),
+            // The CPU would die of what the device was refused.
+            Outcome::Finish { rest, fault: Some(_) } => match faults::check(&rest.operation) {
+                Ok(()) => self.on_cpu(rest),
+                Err(failure) => self.fail(failure),
+            },
+            Outcome::Refused { rest, .. } => self.on_cpu(rest),
+            Outcome::Failed(status) => {
+                let (queue, meaning) = (self.queue_name(), status.meaning());
+                self.fail(Failure::Device { queue, status: status.code(), meaning })
             }
-            Answer::OnCpu(rest) => self.on_cpu(rest),
-            Answer::Resume { rest, touch: _, write: _ } => {
-                if self.resumes == RESUMES_MAX {
-                    return self.on_cpu(rest);
-                }
-                if !self.take_slot_back(waker) {
-                    return Poll::Pending;
-                }
-                self.resumes += 1;
-                self.page.counters.resumes.add(1);
-                self.op = rest;
-                self.again(waker)
-            }
+            // Not of a record whose status was not zero.
+            Outcome::Pending => Poll::Pending,
         }
+    }
+
+    /// A page was absent: brings it in, and submits what remains.
+    fn resume(&mut self, rest: Rest, fault: Fault, waker: &Waker) -> Poll<Settled> {
+        if let Err(failure) = faults::bring_in(&rest.operation, fault) {
+            return self.fail(failure);
+        }
+        if !self.take_slot_back(waker) {
+            return Poll::Pending;
+        }
+        self.page.counters.resumes.add(1);
+        self.rest = rest;
+        self.again(waker)
     }
 
     /// It did not run.
     fn retry(&mut self, waker: &Waker) -> Poll<Settled> {
         if self.retries == RETRIES_MAX {
-            return self.on_cpu(self.op);
+            return self.on_cpu(self.rest);
         }
         if !self.take_slot_back(waker) {
             return Poll::Pending;
@@ -182,10 +198,19 @@ impl Ticket {
         self.again(waker)
     }
 
-    fn on_cpu(&mut self, rest: Operation) -> Poll<Settled> {
-        self.page.counters.cpu[class(rest.len())].add(1);
+    fn on_cpu(&mut self, rest: Rest) -> Poll<Settled> {
+        self.page.counters.cpu[class(rest.operation.len())].add(1);
         self.leave();
-        Poll::Ready(Settled::OnCpu(rest))
+        Poll::Ready(Settled::OnCpu { rest, write_back: self.write_back })
+    }
+
+    fn fail(&mut self, failure: Failure) -> Poll<Settled> {
+        self.leave();
+        Poll::Ready(Settled::Failed(failure))
+    }
+
+    fn queue_name(&self) -> String {
+        self.page.core().queue(self.how.queue.index()).map_or("?", |queue| queue.name()).into()
     }
 
     /// Makes the slot the holder's again. `false`: the reaper is in the middle of waking this task; the next poll will find it done.
@@ -210,16 +235,15 @@ impl Ticket {
     fn again(&mut self, waker: &Waker) -> Poll<Settled> {
         let core = self.page.core();
         let (page, slot) = (self.page, self.slot);
-        let Some(queue) = core.queue(self.how.queue.index()).filter(|queue| queue.health().is_up()) else {
-            return self.on_cpu(self.op);
-        };
+        let queue = core.queue(self.how.queue.index()).filter(|queue| queue.health().is_up() && !core.is_closed());
+        let Some(queue) = queue else { return self.on_cpu(self.rest) };
         let record = page.memory.record(slot);
-        let Ok(prepared) = prepare(&self.op, queue.limits(), self.how.intent, record.address()) else {
-            return self.on_cpu(self.op);
+        let Ok(prepared) = prepare(&self.rest.operation, self.how.manner, queue.limits(), record.address()) else {
+            return self.on_cpu(self.rest);
         };
         let descriptor = page.memory.descriptor(slot);
         // SAFETY: the slot is held, and its bit is not in the backlog.
-        unsafe { descriptor.write(prepared) };
+        unsafe { descriptor.write(prepared.descriptor) };
         record.clear_all();
         let here = page.slot(slot);
         here.set_origin(super::slot::Origin { queue: self.how.queue.index(), credit: true });
@@ -231,7 +255,7 @@ impl Ticket {
             Submitted::Dead(_) => {
                 // The credit went back with the refusal; `leave` in `on_cpu` would give back another.
                 here.set_origin(super::slot::Origin { queue: self.how.queue.index(), credit: false });
-                return self.on_cpu(self.op);
+                return self.on_cpu(self.rest);
             }
         }
         if page.claims.rouse() {
@@ -241,10 +265,8 @@ impl Ticket {
     }
 
     fn quarantined(&self) -> Failure {
-        let core = self.page.core();
-        let queue = core.queue(self.how.queue.index()).map_or("?", |queue| queue.name());
-        let after_ms = u64::try_from(core.settings.timeout.as_millis()).unwrap_or(u64::MAX);
-        Failure::Quarantined { queue: queue.into(), after_ms }
+        let after_ms = u64::try_from(self.page.core().settings.timeout.as_millis()).unwrap_or(u64::MAX);
+        Failure::Quarantined { queue: self.queue_name(), after_ms }
     }
 }
 

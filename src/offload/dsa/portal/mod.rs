@@ -26,10 +26,10 @@ mod write;
 use std::fmt;
 
 use super::abi::Descriptor;
-#[cfg(all(any(test, feature = "sim"), not(twolane_loom)))]
-pub(crate) use null::null_portal;
 #[cfg(not(twolane_loom))]
 pub(crate) use lineage::Lineage;
+#[cfg(all(any(test, feature = "sim"), not(twolane_loom)))]
+pub(crate) use null::null_portal;
 #[cfg(not(twolane_loom))]
 pub(crate) use state::{NoState, StateSource};
 
