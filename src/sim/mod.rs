@@ -4,6 +4,7 @@
 //! [`Topology::read_from`](crate::topology::Topology::read_from). [`trap`] carries out the instructions with which lanes wait
 //! on cpus that have none. [`lab`] runs policies for idle pollers against traffic in virtual time.
 
+pub mod dsa;
 pub mod host;
 pub mod lab;
 #[cfg(target_arch = "x86_64")]
