@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 pub struct Faults {
     /// That a page, when an operation first reaches it, is absent: status 0x03, or a page request if the descriptor blocks on fault.
     pub page_absent: f64,
-    /// Every how many pages, over all operations, one is absent. A fault storm.
+    /// Every how many pages, over all operations and on average, one is absent. A fault storm.
     pub every_page: Option<NonZeroU32>,
     /// How often a page that was found absent is absent again when the operation is resumed.
     pub refaults: u32,
@@ -52,7 +52,7 @@ impl Faults {
         Self { page_absent: 0.05, retry: 0.1, late_dispatch: 0.25, ..Self::none() }
     }
 
-    /// Every third page of any operation faults, again when resumed.
+    /// A page in three, of any operation, faults, and again when it is resumed.
     pub const fn storm() -> Self {
         Self { every_page: NonZeroU32::new(3), refaults: 1, ..Self::none() }
     }

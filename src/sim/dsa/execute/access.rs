@@ -22,13 +22,13 @@ pub(crate) struct PageFault {
 pub(crate) struct Weather {
     pub(crate) faults: Faults,
     pub(crate) dice: Dice,
-    /// Pages since the last one of a storm.
-    pages: u32,
+    /// Pages until the next one of a storm.
+    until_storm: u32,
 }
 
 impl Weather {
     pub(crate) fn new(faults: Faults, seed: u64) -> Self {
-        Self { faults, dice: Dice::new(seed), pages: 0 }
+        Self { faults, dice: Dice::new(seed), until_storm: 0 }
     }
 
     pub(crate) fn chance(&mut self, probability: f64) -> bool {
@@ -38,12 +38,13 @@ impl Weather {
 
     fn storms(&mut self) -> bool {
         let Some(every) = self.faults.every_page else { return false };
-        self.pages += 1;
-        let hit = self.pages >= every.get();
-        if hit {
-            self.pages = 0;
+        if self.until_storm > 0 {
+            self.until_storm -= 1;
+            return false;
         }
-        hit
+        // Not in step: an operation that is resumed at the same pages would meet the same fault for ever.
+        self.until_storm = (self.dice.next() % (2 * u64::from(every.get()) - 1)) as u32;
+        true
     }
 }
 
