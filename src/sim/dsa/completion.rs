@@ -13,11 +13,11 @@ use super::violations::Rule;
 impl State {
     /// Ends a descriptor whose outcome stands.
     pub(crate) fn end(&mut self, index: usize) {
-        let Running { origin, descriptor, stage, .. } = self.running.swap_remove(index);
+        let Running { origin, descriptor, stage, unheard, .. } = self.running.swap_remove(index);
         let Stage::Ending(outcome) = stage else { return };
         *self.counters.ended.entry((descriptor.opcode(), outcome.status)).or_default() += 1;
         let record = record::encode(&outcome, self.config.gencap, &self.profile.freedoms, &mut self.dice);
-        let reported = self.report(origin, &descriptor, &outcome, record);
+        let reported = self.report(origin, &descriptor, &outcome, record, unheard);
         if let Some(fault) = outcome.fault {
             self.space(origin.client).reported(fault.address);
         }
@@ -28,7 +28,14 @@ impl State {
     }
 
     /// Writes the record, if there is to be one. Whether software can see how it ended.
-    fn report(&mut self, origin: Origin, descriptor: &Descriptor, outcome: &Outcome, record: CompletionRecord) -> bool {
+    fn report(
+        &mut self,
+        origin: Origin,
+        descriptor: &Descriptor,
+        outcome: &Outcome,
+        record: CompletionRecord,
+        unheard: u64,
+    ) -> bool {
         let asked = descriptor.flags().contains(Flags::RCR) || outcome.status.is_reported_unasked();
         let address = descriptor.completion_address().filter(|_| asked);
         let Some(address) = address else {
@@ -55,13 +62,8 @@ impl State {
         };
         self.raise(SwErrorCode(why.code()), origin.queue, Some((origin, descriptor)), Some(address));
         // A record that is lost stays in flight for the watch: who uses it again does not know that.
-        self.lose(origin, descriptor, self.operations(origin, descriptor), Loss::Record);
+        self.lose(origin, descriptor, unheard, Loss::Record);
         false
-    }
-
-    /// Operations that nobody hears of when this record is lost: a batch's children have records of their own, or count already.
-    fn operations(&self, origin: Origin, descriptor: &Descriptor) -> u64 {
-        if origin.child.is_some() { 1 } else { super::state::operations_in(descriptor) }
     }
 
     fn write_record(

@@ -19,14 +19,14 @@ impl State {
     }
 
     fn vanish(&mut self, gone: Vec<Running>) {
-        for Running { origin, descriptor, stage, .. } in gone {
+        for Running { origin, descriptor, stage, unheard, .. } in gone {
             // Children under way count with their batch.
             if origin.child.is_some() {
                 continue;
             }
             let operations = match &stage {
                 Stage::Batch(batch, _) => batch.unreported(),
-                _ => operations_in(&descriptor),
+                _ => unheard,
             };
             self.lose(origin, &descriptor, operations, Loss::Vanished);
         }

@@ -3,7 +3,7 @@
 use crate::offload::dsa::abi::{Descriptor, GenCap, Opcode, layout};
 
 use super::batch::Batch;
-use super::checks::{Case, check};
+use super::checks::{Case, check, part_of_a_block};
 use super::execute::access::{Access, Reached, Tally};
 use super::execute::{self, Advance, Outcome, PageFault};
 use super::memory::{self, PAGE, to_page_end};
@@ -13,6 +13,7 @@ use super::record;
 use super::space::Translation;
 use super::state::{Origin, Running, Stage, State, operations_in};
 use super::trace::Loss;
+use super::violations::Rule;
 use super::watch::descriptors;
 use crate::offload::dsa::abi::{FaultOperand, Status};
 
@@ -158,6 +159,10 @@ impl State {
         };
         let shuffle = if self.profile.freedoms.shuffle_checks { Some(&mut self.dice) } else { None };
         let checked = check(&case, shuffle);
+        let part = if self.profile.freedoms.watch && checked.is_ok() { part_of_a_block(&descriptor) } else { None };
+        if let Some(what) = part {
+            self.watch.report(Rule::PartialBlock, origin.queue, Some(descriptor), what);
+        }
         self.counters.children += u64::from(is_child);
         let (stage, load) = match checked {
             Err(refusal) => {
@@ -179,7 +184,8 @@ impl State {
             },
         };
         let due = self.place(origin, load);
-        self.running.push(Running { origin, descriptor, stage, reached: Reached::default(), due });
+        let unheard = operations_in(&descriptor);
+        self.running.push(Running { origin, descriptor, stage, reached: Reached::default(), unheard, due });
     }
 
     fn place(&mut self, origin: Origin, load: Load) -> f64 {
@@ -348,6 +354,7 @@ impl State {
             return;
         }
         let Some(outcome) = batch.outcome() else { return };
+        running.unheard = batch.unreported();
         let children: Vec<Descriptor> = batch.children().iter().map(|child| child.descriptor).collect();
         let Stage::Batch(_, at_submission) = std::mem::replace(&mut running.stage, Stage::Ending(outcome)) else {
             return;

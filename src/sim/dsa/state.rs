@@ -65,6 +65,8 @@ pub(crate) struct Running {
     pub(crate) descriptor: Descriptor,
     pub(crate) stage: Stage,
     pub(crate) reached: Reached,
+    /// Operations in it whose end software cannot have heard of: 1, or a batch's children.
+    pub(crate) unheard: u64,
     /// When its next step happens, in the device's time.
     pub(crate) due: f64,
 }

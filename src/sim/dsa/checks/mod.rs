@@ -13,6 +13,8 @@ mod sizes;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use sizes::part_of_a_block;
+
 use crate::offload::dsa::abi::limits::RECORD_BYTES;
 use crate::offload::dsa::abi::{Descriptor, Flags, Layout, OpCap, Opcode, Status};
 use crate::sim::lab::Dice;

@@ -1,6 +1,7 @@
 //! Which sizes, counts and alignments are good (SPEC 5.4, 8.3).
 
-use crate::offload::dsa::abi::{Field, Flags, GenCap, Opcode, Status, layout, limits};
+use crate::offload::dsa::abi::dif::DifFlags;
+use crate::offload::dsa::abi::{Descriptor, Field, Flags, GenCap, Opcode, Status, layout, limits};
 
 use super::super::violations::Rule;
 use super::{Case, Refusal, refuse};
@@ -86,4 +87,16 @@ fn stride(case: &Case<'_>) -> Option<Refusal> {
         return None;
     }
     refuse(Status::ADDR_ALIGN, Rule::Refused, format!("a stride of {stride}, not a power of two from 4096"))
+}
+
+/// Protection information belongs to whole blocks: a device does not refuse a part of one, and does not say what it does with it (8.3.17).
+pub(crate) fn part_of_a_block(descriptor: &Descriptor) -> Option<String> {
+    let block = DifFlags(descriptor.value(layout::DIF_FLAGS) as u8).block();
+    let unit = match descriptor.opcode() {
+        Opcode::DIF_CHECK | Opcode::DIF_STRP | Opcode::DIF_UPDT => block.protected_bytes(),
+        Opcode::DIF_INS | Opcode::DIX_GEN => block.bytes(),
+        _ => return None,
+    };
+    let size = descriptor.value(layout::TRANSFER_SIZE);
+    (size % u64::from(unit) != 0).then(|| format!("transfer size {size}, not a multiple of {unit}"))
 }
