@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::arch::Capabilities;
 use crate::error::Error;
+use crate::offload::dsa::discover::Places;
 use crate::placement::{self, LaneInfo, Placement, Plan, Request, Role};
 use crate::runtime::{self, Runtime};
 use crate::sched::settings::{LaneHook, LaneSettings};
@@ -73,6 +74,8 @@ pub struct Builder {
     own_threads: BTreeSet<usize>,
     env_overrides: bool,
     topology: Option<Topology>,
+    /// Where DSA's work queues are described.
+    dsa_places: Places,
     on_lane_start: Option<LaneHook>,
     on_lane_stop: Option<LaneHook>,
 }
@@ -107,6 +110,7 @@ impl Builder {
             own_threads: BTreeSet::new(),
             env_overrides: true,
             topology: None,
+            dsa_places: Places::default(),
             on_lane_start: None,
             on_lane_stop: None,
         }

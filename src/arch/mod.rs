@@ -8,6 +8,7 @@
 //! | `ticks() -> u64` | The counter as it is, a few nanoseconds to read, neither scaled nor ordered with memory. `0` for ever where there is none. |
 //! | `capabilities() -> Capabilities` | What this cpu states about itself. |
 //! | `wait(Instruction, Depth, Span) -> Woke` | Waits for so many ticks at most. |
+//! | `store_fence()` | All older stores are visible before any younger one, to devices too; what tokens [`Movdir64b`] and [`Enqcmd`] do comes after it. |
 //! | `wait_on(Instruction, Depth, &Watch, Span) -> Woke` | Arms a monitor on a word's line, **looks at the word again**, and only then waits: for a store to the line, or for so many ticks at most. |
 //!
 //! A wait is told a number of ticks from an instant, and each backend makes of it what its instruction takes (an absolute
@@ -21,6 +22,7 @@
 //!
 //! Whether ticks are good for measuring time is decided in `wait::clock`, which also scales them.
 
+pub(crate) mod memory;
 #[cfg(target_arch = "aarch64")]
 #[path = "aarch64.rs"]
 mod native;
@@ -34,6 +36,15 @@ mod native;
 #[path = "x86.rs"]
 mod native;
 mod wait;
+
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "no_enqueue.rs"]
+mod enqueue;
+#[cfg(target_arch = "x86_64")]
+#[path = "x86_enqueue.rs"]
+mod enqueue;
+
+pub(crate) use enqueue::store_fence;
 
 pub(crate) use native::{pause, ticks, wait, wait_on};
 pub(crate) use wait::{Depth, Instruction, Span, Watch, Woke};
@@ -61,6 +72,8 @@ pub(crate) struct Capabilities {
     pub(crate) enqcmd: Option<Enqcmd>,
     /// MONITORX and MWAITX.
     pub(crate) mwaitx: Option<Mwaitx>,
+    /// PREFETCHW.
+    pub(crate) prefetchw: Option<Prefetchw>,
     /// WFET.
     pub(crate) wfxt: Option<Wfxt>,
     /// A kernel that ends every WFE after a while.
@@ -128,6 +141,10 @@ pub(crate) struct Enqcmd(());
 /// Holding one means: this cpu executes MONITORX and MWAITX without trapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mwaitx(());
+
+/// Holding one means: this cpu executes PREFETCHW, and does not take it for a NOP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Prefetchw(());
 
 /// Holding one means: this cpu executes WFET, WFE with a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,12 +7,15 @@
 #![allow(dead_code)] // until the engines are in
 
 mod failure;
+mod intent;
 mod operation;
 mod verdict;
 
+pub(crate) mod cpu;
 pub mod dsa;
 
 pub use failure::Failure;
+pub use intent::Intent;
 #[allow(unused_imports)]
-pub(crate) use operation::{Dif, DifBlock, DifTags, Operation, Pattern};
+pub(crate) use operation::{Dif, DifBlock, DifEscape, DifTags, DifWrite, Kind, Operation, Pattern};
 pub use verdict::{DifFault, Verdict};

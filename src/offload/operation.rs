@@ -16,7 +16,7 @@ pub(crate) enum Operation {
     Fill { pattern: Pattern, dst: *mut u8, len: usize },
     /// Are the ranges equal, and if not, where do they first differ?
     Compare { left: *const u8, right: *const u8, len: usize },
-    /// As `Compare`, against eight bytes repeated.
+    /// As `Compare`, against eight bytes repeated: `pattern` as it lies in memory on a little-endian cpu, the least significant byte first.
     ComparePattern { src: *const u8, pattern: u64, len: usize },
     /// CRC-32C (Castagnoli) continued from `seed`, which is the final value of the part before, or 0.
     Crc { src: *const u8, len: usize, seed: u32 },
@@ -34,8 +34,9 @@ pub(crate) enum Operation {
     DifInsert { src: *const u8, dst: *mut u8, len: usize, dif: Dif },
     /// Checks, copies, and drops the protection information; `len` counts the source.
     DifStrip { src: *const u8, dst: *mut u8, len: usize, dif: Dif },
-    /// Checks by the tags of `check`, copies, and writes protection information by the tags of `write`.
-    DifUpdate { src: *const u8, dst: *mut u8, len: usize, check: Dif, write: DifTags },
+    /// Checks by the tags of `check`, copies, and writes protection information by the tags of `write`; `len` counts the source, and as much is
+    /// written.
+    DifUpdate { src: *const u8, dst: *mut u8, len: usize, check: Dif, write: DifWrite },
     /// Writes the lines of the range back to memory and gives them up.
     Flush { dst: *mut u8, len: usize },
 }
@@ -44,6 +45,95 @@ pub(crate) enum Operation {
 unsafe impl Send for Operation {}
 // SAFETY: as above.
 unsafe impl Sync for Operation {}
+
+impl Operation {
+    /// What kind it is, for capabilities and costs.
+    #[inline]
+    pub(crate) const fn kind(&self) -> Kind {
+        match self {
+            Self::Nop => Kind::Nop,
+            Self::Copy { .. } => Kind::Copy,
+            Self::Fill { .. } => Kind::Fill,
+            Self::Compare { .. } => Kind::Compare,
+            Self::ComparePattern { .. } => Kind::ComparePattern,
+            Self::Crc { .. } => Kind::Crc,
+            Self::CopyCrc { .. } => Kind::CopyCrc,
+            Self::Dualcast { .. } => Kind::Dualcast,
+            Self::CreateDelta { .. } => Kind::CreateDelta,
+            Self::ApplyDelta { .. } => Kind::ApplyDelta,
+            Self::DifCheck { .. } => Kind::DifCheck,
+            Self::DifInsert { .. } => Kind::DifInsert,
+            Self::DifStrip { .. } => Kind::DifStrip,
+            Self::DifUpdate { .. } => Kind::DifUpdate,
+            Self::Flush { .. } => Kind::Flush,
+        }
+    }
+
+    /// The size that a descriptor states for it, in bytes: what is read, or written where nothing is read; the record's for `ApplyDelta`, whose
+    /// work is proportional to that.
+    #[inline]
+    pub(crate) const fn len(&self) -> usize {
+        match *self {
+            Self::Nop => 0,
+            Self::ApplyDelta { record_len, .. } => record_len,
+            Self::Copy { len, .. }
+            | Self::Fill { len, .. }
+            | Self::Compare { len, .. }
+            | Self::ComparePattern { len, .. }
+            | Self::Crc { len, .. }
+            | Self::CopyCrc { len, .. }
+            | Self::Dualcast { len, .. }
+            | Self::CreateDelta { len, .. }
+            | Self::DifCheck { len, .. }
+            | Self::DifInsert { len, .. }
+            | Self::DifStrip { len, .. }
+            | Self::DifUpdate { len, .. }
+            | Self::Flush { len, .. } => len,
+        }
+    }
+}
+
+/// An operation without its operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Nop,
+    Copy,
+    Fill,
+    Compare,
+    ComparePattern,
+    Crc,
+    CopyCrc,
+    Dualcast,
+    CreateDelta,
+    ApplyDelta,
+    DifCheck,
+    DifInsert,
+    DifStrip,
+    DifUpdate,
+    Flush,
+}
+
+impl Kind {
+    /// Every kind, in the order of the numbers that they convert to.
+    pub(crate) const ALL: [Self; 15] = [
+        Self::Nop,
+        Self::Copy,
+        Self::Fill,
+        Self::Compare,
+        Self::ComparePattern,
+        Self::Crc,
+        Self::CopyCrc,
+        Self::Dualcast,
+        Self::CreateDelta,
+        Self::ApplyDelta,
+        Self::DifCheck,
+        Self::DifInsert,
+        Self::DifStrip,
+        Self::DifUpdate,
+        Self::Flush,
+    ];
+}
 
 /// A fill's pattern: 8 or 16 bytes, as they lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +155,34 @@ pub(crate) struct Dif {
     pub(crate) check_guard: bool,
     /// Whether the reference tag is checked.
     pub(crate) check_reference: bool,
+    /// Which blocks are taken as they are (`DifCheck`, `DifStrip`, `DifUpdate`).
+    pub(crate) escape: DifEscape,
+}
+
+/// Which blocks are not checked: T10's mark of a block whose protection information is not to be looked at, by the type of protection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum DifEscape {
+    /// All are checked.
+    #[default]
+    Never,
+    /// Those whose application tag is all ones (protection types 1 and 2).
+    Application,
+    /// Those whose application and reference tags are all ones (protection type 3).
+    ApplicationAndReference,
+    /// All are checked, and one whose protection information is nothing but ones (never written, most likely) is a fault of its own.
+    AllOnesIsFault,
+}
+
+/// The protection information that `DifUpdate` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DifWrite {
+    pub(crate) tags: DifTags,
+    /// The guard is the source's, not computed.
+    pub(crate) keep_guard: bool,
+    /// The application tag is the source's, whatever `tags` says.
+    pub(crate) keep_application: bool,
+    /// The reference tag is the source's, whatever `tags` says.
+    pub(crate) keep_reference: bool,
 }
 
 /// What the tags of a run of blocks are.
@@ -74,7 +192,7 @@ pub(crate) struct DifTags {
     pub(crate) reference: u32,
     pub(crate) reference_fixed: bool,
     pub(crate) application: u16,
-    /// One bits are ignored when checking; all ones is no check.
+    /// One bits are ignored when checking (all ones is no check), and written as 0.
     pub(crate) application_mask: u16,
     /// One more each block.
     pub(crate) application_increments: bool,
@@ -93,12 +211,25 @@ impl DifBlock {
     /// Bytes of protection information behind each block.
     pub(crate) const TUPLE: NonZeroU32 = NonZeroU32::new(8).unwrap();
 
+    /// Bytes of data.
     pub(crate) const fn bytes(self) -> usize {
         match self {
             Self::B512 => 512,
             Self::B520 => 520,
             Self::B4096 => 4096,
             Self::B4104 => 4104,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Kind;
+
+    #[test]
+    fn every_kind_stands_at_its_number() {
+        for (number, kind) in Kind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, number);
         }
     }
 }

@@ -17,7 +17,7 @@ pub enum Verdict {
     Crc(u32),
     /// The delta record is complete.
     Delta {
-        /// Bytes of the record, a multiple of 10.
+        /// Bytes of the record, a multiple of 10; 0: the ranges are equal.
         len: usize,
     },
     /// The differences do not fit in the delta record; what is in it is of no use.
@@ -27,7 +27,8 @@ pub enum Verdict {
         /// Bytes of the record that were applied.
         applied: usize,
     },
-    /// A block is not what its protection information says; blocks before it are checked (and copied).
+    /// A block is not what its protection information says; blocks before it are checked (and copied). What the destination holds from this
+    /// block on is undefined.
     DifMismatch {
         /// The block, counted from 0.
         block: usize,
@@ -45,4 +46,6 @@ pub struct DifFault {
     pub application: bool,
     /// The reference tag.
     pub reference: bool,
+    /// The whole of it is ones, where that was asked for as a fault; the other three are then not looked at.
+    pub all_ones: bool,
 }

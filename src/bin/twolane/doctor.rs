@@ -1,10 +1,13 @@
 //! `twolane doctor`: prints the library's report.
 
-use std::path::PathBuf;
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
 use twolane::doctor::{Finding, Instructions, Report, Roots, Severity, WorkQueue, examine};
+use twolane::offload::dsa::discover::Places;
 use twolane::topology::{Cpu, CpuList, Quota, Smt, Topology};
 
 use crate::output;
@@ -50,7 +53,7 @@ pub fn run(options: &Options) -> Result<u8, String> {
     let roots = match &options.root {
         Some(root) if root.is_dir() => Roots::under(root),
         Some(root) => return Err(format!("--root {}: no such directory", root.display())),
-        None => Roots::live(),
+        None => Roots::live().dsa(places(|name| env::var_os(name))?),
     };
     let report = examine(&roots);
     let text = match options.json {
@@ -59,6 +62,19 @@ pub fn run(options: &Options) -> Result<u8, String> {
     };
     output::print(&text)?;
     Ok(exit_code(&report))
+}
+
+/// Where a runtime in this environment looks for work queues.
+fn places(variable: impl Fn(&str) -> Option<OsString>) -> Result<Places, String> {
+    let mut places = Places::default();
+    for (name, place) in [(Places::ENV_SYSFS, &mut places.sysfs), (Places::ENV_NODES, &mut places.nodes)] {
+        let Some(value) = variable(name) else { continue };
+        if !Path::new(&value).is_absolute() {
+            return Err(format!("{name}={}: use the absolute path of a directory", value.to_string_lossy()));
+        }
+        *place = value.into();
+    }
+    Ok(places)
 }
 
 fn exit_code(report: &Report) -> u8 {

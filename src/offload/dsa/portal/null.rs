@@ -1,0 +1,72 @@
+//! A way to nowhere: stores of 64 bytes to ordinary memory. For counting what a submission costs on this side, where the store itself is as many
+//! ordinary instructions instead of one that emulators lack.
+
+use std::fs::File;
+use std::io;
+
+use super::mapped::{Mapped, Store64};
+use super::page::Page;
+use super::state::NoState;
+use crate::offload::dsa::abi::Descriptor;
+
+/// Eight stores of a word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Words;
+
+impl Store64 for Words {
+    #[inline(always)]
+    unsafe fn store(self, to: *mut [u8; 64], from: &Descriptor) {
+        let (to, from) = (to.cast::<u64>(), std::ptr::from_ref(from).cast::<u64>());
+        for n in 0..8 {
+            // SAFETY: 64 aligned bytes each (the caller's promise; the descriptor's type). Volatile: nobody reads them, and they are to happen.
+            unsafe { to.add(n).write_volatile(from.add(n).read()) };
+        }
+    }
+}
+
+/// Everything of a dedicated queue's portal but its device: every descriptor is accepted, and none is ever answered.
+pub(crate) fn null_portal() -> io::Result<Mapped<Words>> {
+    let node = File::options().read(true).write(true).open("/dev/zero")?;
+    Ok(Mapped::new(Page::map(&node)?, node, Words, Box::new(NoState)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Death, Portal, Submitted};
+    use super::*;
+
+    #[test]
+    fn everything_is_accepted_until_it_is_retired_and_nothing_faults_after() {
+        let portal = null_portal().unwrap();
+        let descriptors = [Descriptor::noop(); 100];
+        // SAFETY: no device reads them, here and below.
+        assert_eq!(unsafe { portal.submit(&descriptors[0]) }, Submitted::Accepted);
+        assert_eq!(unsafe { portal.submit_many(&descriptors) }, (100, Submitted::Accepted));
+        portal.retire();
+        assert_eq!(unsafe { portal.submit(&descriptors[0]) }, Submitted::Accepted, "lost, as with a disabled queue");
+    }
+
+    #[test]
+    fn a_child_submits_nothing() {
+        let portal = null_portal().unwrap();
+        // SAFETY: the child calls nothing that allocates or locks.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: no device reads it. It would fault if it were stored: the page is not there.
+            let submitted = unsafe { portal.submit(&Descriptor::noop()) };
+            let many = unsafe { portal.submit_many(&[Descriptor::noop()]) };
+            let right = submitted == Submitted::Dead(Death::Forked)
+                && many == (0, Submitted::Dead(Death::Forked))
+                && portal.death() == Some(Death::Forked);
+            portal.retire();
+            // Nothing is unmapped by this, of what may be somebody else's by now.
+            drop(portal);
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(i32::from(!right)) };
+        }
+        let mut status = 0;
+        // SAFETY: waits for the child that was just made.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!((libc::WIFEXITED(status), libc::WEXITSTATUS(status)), (true, 0));
+    }
+}

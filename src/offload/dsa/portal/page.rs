@@ -1,0 +1,144 @@
+//! A portal in this process's memory: one page, mapped from the queue's device node, given up without ever pulling it from under a submitter.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::{self, NonNull};
+
+use super::lineage::Lineage;
+use crate::offload::dsa::abi::limits::{DESCRIPTOR_BYTES, PORTAL_BYTES};
+
+/// The kernel maps exactly this much, and refuses more.
+pub(super) const PAGE_BYTES: usize = PORTAL_BYTES;
+/// Places for a descriptor in a portal. To the device all are the same queue.
+const PLACES: usize = PAGE_BYTES / DESCRIPTOR_BYTES;
+
+/// A page that descriptors are stored to.
+#[derive(Debug)]
+pub(crate) struct Page {
+    start: NonNull<u8>,
+    lineage: Lineage,
+}
+
+// SAFETY: an address. What is behind it is written by whole-descriptor stores only, which any thread may do.
+unsafe impl Send for Page {}
+// SAFETY: as above.
+unsafe impl Sync for Page {}
+
+impl Page {
+    /// Maps the portal of an opened queue. EPERM: the kernel wants CAP_SYS_RAWIO for it.
+    pub(crate) fn map(node: &File) -> io::Result<Self> {
+        // PROT_WRITE alone, as a portal is never read.
+        // SAFETY: a new mapping, where the kernel likes; nothing that exists is touched.
+        let start = unsafe {
+            libc::mmap(ptr::null_mut(), PAGE_BYTES, libc::PROT_WRITE, libc::MAP_SHARED, node.as_raw_fd(), 0)
+        };
+        let start = if start == libc::MAP_FAILED { None } else { NonNull::new(start.cast::<u8>()) };
+        let start = start.ok_or_else(io::Error::last_os_error)?;
+        // The kernel leaves a real portal out of children by itself; a stand-in (a file) it would not. Refused or not, `lineage` guards it.
+        // SAFETY: the page that was just mapped.
+        let _ = unsafe { libc::madvise(start.as_ptr().cast(), PAGE_BYTES, libc::MADV_DONTFORK) };
+        Ok(Self { start, lineage: Lineage::here() })
+    }
+
+    /// Whether the page is there at all: it is not in children.
+    #[inline(always)]
+    pub(crate) fn is_here(&self) -> bool {
+        self.lineage.is_here()
+    }
+
+    /// The next place to store a descriptor to, by the calling thread's own turn. Stores to one place one after the other wait for each other;
+    /// that threads take the same place now and then does no harm.
+    #[inline(always)]
+    pub(crate) fn place(&self) -> *mut [u8; 64] {
+        let offset = next_turn() % PLACES * DESCRIPTOR_BYTES;
+        // SAFETY: below PAGE_BYTES, so inside of the mapping.
+        unsafe { self.start.add(offset) }.as_ptr().cast()
+    }
+
+    /// Lets go of the device: puts ordinary memory where the portal was, in one step. A submitter that is late stores to that memory, or is told
+    /// "retry" by ENQCMD; there is no instant at which the address is not mapped. Blocks if this was the kernel's last reference to the opened
+    /// queue and the device hangs.
+    pub(crate) fn retire(&self) {
+        if !self.is_here() {
+            return;
+        }
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        // SAFETY: exactly the page that is ours (this process's: just checked), which nobody reads.
+        let placed = unsafe {
+            libc::mmap(self.start.as_ptr().cast(), PAGE_BYTES, libc::PROT_READ | libc::PROT_WRITE, kind, -1, 0)
+        };
+        // Out of memory for a mapping: the portal stays, and with it the kernel's reference, to the end of the process.
+        debug_assert_eq!(placed, self.start.as_ptr().cast());
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // In a child the address may be anybody's by now.
+        if self.is_here() {
+            // SAFETY: our mapping, in the process that made it, and nobody submits any more: they would hold a reference.
+            unsafe { libc::munmap(self.start.as_ptr().cast(), PAGE_BYTES) };
+        }
+    }
+}
+
+/// Counts the calling thread's submissions. A counter of all threads would be a line that they all fight for.
+#[inline(always)]
+fn next_turn() -> usize {
+    use std::cell::Cell;
+    thread_local!(static TURN: Cell<usize> = const { Cell::new(0) });
+    TURN.with(|turn| {
+        let now = turn.get();
+        turn.set(now.wrapping_add(1));
+        now
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page() -> (File, Page) {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(PAGE_BYTES as u64).unwrap();
+        let page = Page::map(&file).unwrap();
+        (file, page)
+    }
+
+    #[test]
+    fn places_are_aligned_and_all_of_them_are_used() {
+        let (_file, page) = page();
+        let mut places: Vec<usize> = (0..PLACES).map(|_| page.place().addr()).collect();
+        places.sort_unstable();
+        places.dedup();
+        assert_eq!(places.len(), PLACES);
+        assert!(places.iter().all(|at| at % DESCRIPTOR_BYTES == 0));
+        assert_eq!(places[PLACES - 1] - places[0], PAGE_BYTES - DESCRIPTOR_BYTES);
+    }
+
+    #[test]
+    fn a_retired_page_takes_late_stores_and_keeps_them_from_the_file() {
+        use std::os::unix::fs::FileExt;
+        let (file, page) = page();
+        let first = |file: &File| {
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, 0).unwrap();
+            byte[0]
+        };
+        // SAFETY: a byte of a mapping for writing, of a file of this test's.
+        unsafe { page.start.write_volatile(1) };
+        assert_eq!(first(&file), 1);
+        page.retire();
+        // SAFETY: as above; it is ordinary memory now.
+        unsafe { page.start.write_volatile(2) };
+        assert_eq!(first(&file), 1, "the file is out of reach");
+        page.retire();
+    }
+
+    #[test]
+    fn what_cannot_be_mapped_is_an_error() {
+        let device = File::options().read(true).write(true).open("/dev/null").unwrap();
+        assert_eq!(Page::map(&device).unwrap_err().raw_os_error(), Some(libc::ENODEV));
+    }
+}
