@@ -7,6 +7,9 @@ mod config;
 mod counters;
 mod crc;
 mod device;
+#[allow(unsafe_code)]
+#[cfg_attr(not(test), allow(dead_code))] // for tests of the driver, in this crate
+mod driver;
 mod execute;
 mod faults;
 mod life;

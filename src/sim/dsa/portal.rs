@@ -104,17 +104,28 @@ impl ModelPortal {
     /// # Errors
     /// It was not drained in time; it is closed all the same, and what hangs still hangs.
     pub fn close(self, within: Duration) -> io::Result<()> {
+        self.drain(within)
+    }
+
+    pub(crate) fn drain(&self, within: Duration) -> io::Result<()> {
         let until = Instant::now() + within;
         self.device.lock().close(self.client);
         while !self.device.lock().is_drained(self.client) {
             if Instant::now() >= until {
                 return Err(io::Error::from(io::ErrorKind::TimedOut));
             }
-            self.device.run_until_idle();
-            std::thread::yield_now();
+            // Step by step: others may submit without end.
+            if !self.device.step() {
+                self.device.run_until_idle();
+                std::thread::yield_now();
+            }
         }
         self.device.lock().watch.forget(self.client);
         Ok(())
+    }
+
+    pub(crate) fn is_forked(&self) -> bool {
+        self.check_process().is_err()
     }
 
     /// The device.
