@@ -1,38 +1,50 @@
-//! Descriptors that this cpu's own MOVDIR64B stores to a real page, and the device picks up.
-#![cfg(all(feature = "sim", target_arch = "x86_64"))]
+//! Descriptors that are stored to a real page, by this cpu's own MOVDIR64B where it has one, and that the device picks up.
+#![cfg(feature = "sim")]
 #![allow(unsafe_code)]
 
 mod dsa_model;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use dsa_model::{Dice, Memory, PAGE, Rig, wait_for};
 use twolane::offload::dsa::abi::{Descriptor, Status};
-use twolane::sim::dsa::{DeviceConfig, Enqcmd, GeneralProtection, PagePortal, Profile, QueueConfig};
+use twolane::sim::dsa::{DeviceConfig, Enqcmd, GeneralProtection, Profile, QueueConfig};
+
+/// By MOVDIR64B, 64 bytes at once; on cpus without it by ordinary stores, the word that makes the descriptor valid last.
+///
+/// # Safety
+/// `to` is a place of a mapped portal, and what the descriptor names is good for the device until it is done.
+unsafe fn store(to: *mut u8, descriptor: &Descriptor) {
+    #[cfg(target_arch = "x86_64")]
+    if has_movdir64b() {
+        // SAFETY: a place in a mapped page, 64-byte aligned; the source is 64 bytes. The fence orders what was prepared before it.
+        unsafe {
+            std::arch::asm!("sfence", "movdir64b {to}, [{from}]", to = in(reg) to, from = in(reg) descriptor, options(nostack));
+        }
+        return;
+    }
+    let words: Vec<u64> =
+        descriptor.to_bytes().chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap())).collect();
+    for n in (0..8).rev() {
+        // SAFETY: as above; words of a page that is reached through atomics on the other side as well.
+        let word = unsafe { AtomicU64::from_ptr(to.cast::<u64>().add(n)) };
+        // Release: publishes the other words, and what was prepared. Partner: the device's Acquire load of the first word.
+        word.store(words[n], Ordering::Release);
+    }
+}
 
 /// Leaf 7, ecx bit 28.
+#[cfg(target_arch = "x86_64")]
 fn has_movdir64b() -> bool {
-    // Unsafe in older toolchains only: every x86-64 cpu has leaf 7 or says that it has not.
+    // Unsafe in older toolchains only.
     #[allow(unused_unsafe)]
     // SAFETY: CPUID is there on every x86-64 cpu.
     let leaf = unsafe { std::arch::x86_64::__cpuid_count(7, 0) };
     leaf.ecx >> 28 & 1 == 1
 }
 
-/// # Safety
-/// The cpu has the instruction, and what the descriptor names is good for the device until it is done.
-unsafe fn movdir64b(portal: &PagePortal, place: usize, descriptor: &Descriptor) {
-    assert!(place < 64);
-    // SAFETY: a place in the mapped page, 64-byte aligned; the source is 64 bytes. The fence orders what was prepared before it.
-    unsafe {
-        let to = portal.address().add(64 * place);
-        std::arch::asm!("sfence", "movdir64b {to}, [{from}]", to = in(reg) to, from = in(reg) descriptor, options(nostack));
-    }
-}
-
 #[test]
 fn a_thread_that_goes_round_loses_nothing() {
-    if !has_movdir64b() {
-        return eprintln!("this cpu has no MOVDIR64B: nothing to see");
-    }
     const IN_FLIGHT: usize = 32;
     let config = DeviceConfig::v1().queue(QueueConfig::dedicated(IN_FLIGHT as u32));
     let rig = Rig::with(config, Profile::strict(5));
@@ -54,7 +66,7 @@ fn a_thread_that_goes_round_loses_nothing() {
             memory.put(2 * slot * PAGE, &sources[slot].to_le_bytes());
             let copy = Descriptor::memmove(memory.at(2 * slot * PAGE), memory.at((2 * slot + 1) * PAGE), 8);
             // SAFETY: memory and records outlive the device.
-            unsafe { movdir64b(&portal, n % 64, &rig.asked(slot, copy)) };
+            unsafe { store(portal.address().add(64 * (n % 64)), &rig.asked(slot, copy)) };
         }
     }
     drop(driven);
@@ -64,9 +76,6 @@ fn a_thread_that_goes_round_loses_nothing() {
 
 #[test]
 fn another_mapping_of_the_file_is_the_same_portal() {
-    if !has_movdir64b() {
-        return eprintln!("this cpu has no MOVDIR64B: nothing to see");
-    }
     use std::os::fd::AsRawFd;
     let rig = Rig::with(DeviceConfig::v1().queue(QueueConfig::dedicated(4)), Profile::strict(6));
     // SAFETY: what is stored there, below, is a no-op whose record outlives the device.
@@ -78,7 +87,7 @@ fn another_mapping_of_the_file_is_the_same_portal() {
         let at = libc::mmap(std::ptr::null_mut(), len, write, libc::MAP_SHARED, portal.file().as_raw_fd(), 0);
         assert_ne!(at, libc::MAP_FAILED);
         let to = at.cast::<u8>().add(64 * 63);
-        std::arch::asm!("sfence", "movdir64b {to}, [{from}]", to = in(reg) to, from = in(reg) &descriptor, options(nostack));
+        store(to, &descriptor);
         rig.device.run_until_idle();
         libc::munmap(at, len);
     }

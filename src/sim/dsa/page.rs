@@ -1,4 +1,5 @@
-//! A portal that is a real page of memory: software stores descriptors to it with its own MOVDIR64B, and the device picks them up.
+//! A portal that is a real page of memory: software stores descriptors to it with its own MOVDIR64B, and the device picks them up. (Eight ordinary
+//! stores do as well, if the first eight bytes come last: for cpus without the instruction.)
 //!
 //! What that shows: the very instruction, its operands and its alignment, against memory that another thread reads. What it does not: that a fence
 //! is missing (memory is coherent here, and portals are weakly ordered), and anything about ENQCMD, which wants an answer.
@@ -157,7 +158,8 @@ impl Drop for Page {
 
 /// Takes the descriptor out of a place, and makes the place empty.
 fn take(place: &Place) -> Option<Descriptor> {
-    // Acquire: partner of the store of the whole descriptor, 64 bytes at once, so that the other words are at least as new as this one.
+    // Acquire: partner of MOVDIR64B, which stores all 64 bytes at once, or of a Release store of this word after the others: they are at least as
+    // new as it.
     let first = place[0].load(Ordering::Acquire);
     // Flags and opcode: the upper half. The lower one is the PASID, which the device fills in.
     if first >> 32 == 0 {
