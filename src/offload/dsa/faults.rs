@@ -32,9 +32,11 @@ pub(crate) fn bring_in(operation: &Operation, fault: Fault) -> Result<(), Failur
     let writes = |operand: &Operand| operand.write;
     let concerned: Vec<&Operand> = operands.iter().flatten().filter(|operand| within(operand)).collect();
     if concerned.is_empty() {
-        return operands.iter().flatten().filter(|operand| operand.bytes > 0).try_for_each(|operand| {
-            touch(operand.start, operand.write)
-        });
+        return operands
+            .iter()
+            .flatten()
+            .filter(|operand| operand.bytes > 0)
+            .try_for_each(|operand| touch(operand.start, operand.write));
     }
     touch(fault.address, fault.write || concerned.into_iter().any(writes))
 }
@@ -141,9 +143,8 @@ mod tests {
         fn new() -> Self {
             let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             // SAFETY: a new mapping.
-            let start = unsafe {
-                libc::mmap(ptr::null_mut(), 3 * PAGE, libc::PROT_READ | libc::PROT_WRITE, kind, -1, 0)
-            };
+            let start =
+                unsafe { libc::mmap(ptr::null_mut(), 3 * PAGE, libc::PROT_READ | libc::PROT_WRITE, kind, -1, 0) };
             assert_ne!(start, libc::MAP_FAILED);
             Self(start.cast())
         }

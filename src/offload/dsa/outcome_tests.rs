@@ -340,7 +340,8 @@ fn parts_make_the_whole_wherever_it_is_interrupted() {
             | Operation::DifUpdate { src, len, check: dif, .. } => {
                 let plain = base.wrapping_add(3 * LEN);
                 let len = *len / 520 * 512;
-                let clean = Operation::DifInsert { src: plain.wrapping_sub(0), dst: src.cast_mut(), len: len / 2, dif: *dif };
+                let clean =
+                    Operation::DifInsert { src: plain.wrapping_sub(0), dst: src.cast_mut(), len: len / 2, dif: *dif };
                 // The first half of the blocks from the end of the memory, the second from the same.
                 perform(&clean);
                 let half = len / 2 / 512;

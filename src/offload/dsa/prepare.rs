@@ -58,7 +58,12 @@ pub(crate) enum Unsuited {
 /// # Errors
 /// Why this queue does not take it.
 #[inline]
-pub(crate) fn prepare(operation: &Operation, manner: Manner, limits: &Limits, record: u64) -> Result<Prepared, Unsuited> {
+pub(crate) fn prepare(
+    operation: &Operation,
+    manner: Manner,
+    limits: &Limits,
+    record: u64,
+) -> Result<Prepared, Unsuited> {
     debug_assert_eq!(record % limits::RECORD_BYTES as u64, 0, "a record that is not aligned is never written");
     let opcode = opcode(operation.kind());
     if !limits.operations.contains(opcode) {

@@ -17,13 +17,8 @@ fn queue() -> Limits {
 }
 
 const RECORD: u64 = 0x7000;
-const TAGS: DifTags = DifTags {
-    reference: 1,
-    reference_fixed: true,
-    application: 2,
-    application_mask: 3,
-    application_increments: false,
-};
+const TAGS: DifTags =
+    DifTags { reference: 1, reference_fixed: true, application: 2, application_mask: 3, application_increments: false };
 const DIF: Dif = Dif {
     block: DifBlock::B4104,
     tags: TAGS,
@@ -95,11 +90,8 @@ fn operands_are_where_the_specification_has_them() {
     let (src, dst) = ((layout::SOURCE, 0x10_0000), (layout::DESTINATION, 0x20_0000));
     let size = |bytes| (layout::TRANSFER_SIZE, bytes);
     let source_tags = [(layout::DIF_SOURCE_REF, 1), (layout::DIF_SOURCE_APP, 2), (layout::DIF_SOURCE_APP_MASK, 3)];
-    let written_tags = [
-        (layout::DIF_DESTINATION_REF, 1),
-        (layout::DIF_DESTINATION_APP, 2),
-        (layout::DIF_DESTINATION_APP_MASK, 3),
-    ];
+    let written_tags =
+        [(layout::DIF_DESTINATION_REF, 1), (layout::DIF_DESTINATION_APP, 2), (layout::DIF_DESTINATION_APP_MASK, 3)];
     // Blocks of 4104, inverted seed.
     let dif = (layout::DIF_FLAGS, 0b0111);
     // Fixed reference, no guard check, application escape.
