@@ -240,10 +240,7 @@ fn raw_io(identity: Option<&Identity>) -> Option<Finding> {
         ABOUT.ok("queues.raw-io", "This process may map portals (CAP_SYS_RAWIO).")
     } else {
         ABOUT
-            .info(
-                "queues.raw-io",
-                "This process may not map portals where the kernel protects them (no CAP_SYS_RAWIO).",
-            )
+            .info("queues.raw-io", "This process may not map portals where the kernel protects them (no CAP_SYS_RAWIO).")
             .why(advice::WITHOUT_RAW_IO)
             .mend_all(advice::GRANT_RAW_IO)
     };

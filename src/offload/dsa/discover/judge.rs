@@ -276,12 +276,18 @@ mod tests {
             (|q| q.threshold = Ok(Some(0)), Why::NoThreshold),
             (|q| q.ats_disable = Ok(Some(true)), Why::HidesFaults),
             (|q| q.max_transfer_size = Ok(Some(0)), Why::NoTransfer),
-            (|q| q.op_config = Err(Why::Nonsense { file: "op_config", text: "?".into() }), nonsense("op_config")),
+            (
+                |q| q.op_config = Err(Why::Nonsense { file: "op_config", text: "?".into() }),
+                nonsense("op_config"),
+            ),
             (
                 |q| q.max_batch_size = Err(Why::Nonsense { file: "max_batch_size", text: "?".into() }),
                 nonsense("max_batch_size"),
             ),
-            (|q| q.prs_disable = Err(Why::Nonsense { file: "prs_disable", text: "?".into() }), nonsense("prs_disable")),
+            (
+                |q| q.prs_disable = Err(Why::Nonsense { file: "prs_disable", text: "?".into() }),
+                nonsense("prs_disable"),
+            ),
             // The first of several.
             (
                 |q| (q.state, q.size) = (Ok(Some("disabled".into())), Ok(0)),

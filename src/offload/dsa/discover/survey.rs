@@ -90,7 +90,8 @@ pub(crate) fn survey(places: &Places, permission: &Permission) -> Survey {
     let bus = Attributes::of(places.sysfs.clone());
     let devices: Vec<DeviceSeen> =
         bus.numbered("dsa").into_iter().map(|number| device(places, number, permission)).collect();
-    let analytics: Vec<String> = bus.numbered("iax").into_iter().map(|number| format!("iax{number}")).collect();
+    let analytics: Vec<String> =
+        bus.numbered("iax").into_iter().map(|number| format!("iax{number}")).collect();
     let described = |name: &String| {
         let queues = devices.iter().flat_map(|device| &device.queues);
         queues.map(|queue| &queue.name).any(|described| described == name) || places.sysfs.join(name).exists()
