@@ -40,7 +40,8 @@ const NAME_MAX: usize = 10;
 /// `2-3,4-5`), `TWOLANE_PAIRS`, `TWOLANE_RESERVE`, `TWOLANE_NODE`, `TWOLANE_CPUS` (`0-3,8`), `TWOLANE_COMPUTE_PER_CORE`,
 /// `TWOLANE_ALLOW_UNPINNED` (`yes`, `no`), `TWOLANE_ETIQUETTE` (`latency`, `balanced`, `polite`), `TWOLANE_RELIEF` (`auto`, `always`, `off`), `TWOLANE_WAIT` (`auto`, `pause`,
 /// `light`, `deep`), `TWOLANE_PARK` (`never`, `when-armed`, `within-bound`), `TWOLANE_PARK_AFTER`, `TWOLANE_MEAN_ADDED`, `TWOLANE_MAX_ADDED`,
-/// `TWOLANE_PEEK_REFRESH`, `TWOLANE_LINGER_MAX` (times with units: `500ns`, `4us`), `TWOLANE_BACKLOG_MAX`. Those used are listed in the
+/// `TWOLANE_PEEK_REFRESH`, `TWOLANE_LINGER_MAX` (times with units: `500ns`, `4us`), `TWOLANE_BACKLOG_MAX`,
+/// `TWOLANE_DSA_SYSFS` and `TWOLANE_DSA_DEV` (absolute paths of directories, see [`Places`]). Those used are listed in the
 /// plan's notes and in [`Metrics::overrides`](crate::Metrics::overrides); an unknown name or value is an error.
 ///
 /// # Example

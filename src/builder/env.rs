@@ -166,7 +166,15 @@ mod tests {
         assert_eq!(builder.request.placement, Placement::Pairs(vec![(2, 3), (4, 5)]));
         assert_eq!(builder.overrides.max_added, Some(Duration::from_nanos(1_500)));
         assert_eq!(builder.request.cpus, Some(BTreeSet::from([0, 1, 2, 8])));
-        assert_eq!(used, ["TWOLANE_CPUS=0-2,8", "TWOLANE_DSA_SYSFS=/tree/sys/bus/dsa/devices", "TWOLANE_MAX_ADDED=1.5us", "TWOLANE_PLACEMENT=2-3, 4-5"]);
+        assert_eq!(
+            used,
+            [
+                "TWOLANE_CPUS=0-2,8",
+                "TWOLANE_DSA_SYSFS=/tree/sys/bus/dsa/devices",
+                "TWOLANE_MAX_ADDED=1.5us",
+                "TWOLANE_PLACEMENT=2-3, 4-5"
+            ]
+        );
     }
 
     #[test]

@@ -51,7 +51,10 @@ const DRIVER: &[(u32, &str)] = &[
     (0x8009_0000, "the queue's reference count could not be made"),
     (0x800a_0000, "the queue's DMA channel could not be registered"),
     (0x800b_0000, "the queue's device node could not be made"),
-    (0x800c_0000, "the machine is not set up for shared queues (PASID, ENQCMD; page tables of 5 levels can be the cause)"),
+    (
+        0x800c_0000,
+        "the machine is not set up for shared queues (PASID, ENQCMD; page tables of 5 levels can be the cause)",
+    ),
     (0x800d_0000, "no queue of the device is configured"),
     (0x800e_0000, "the queue has no size"),
     (0x800f_0000, "the queue has no privilege for what it is to do"),

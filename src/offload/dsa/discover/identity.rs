@@ -17,9 +17,7 @@ impl Permission {
     /// Whether the node may be read and written; `None` where that is not known.
     pub(super) fn may_use(&self, node: &Path, owner: Owner) -> Option<bool> {
         match self {
-            Self::AskKernel => {
-                Some(accessat(CWD, node, Access::READ_OK | Access::WRITE_OK, AtFlags::EACCESS).is_ok())
-            }
+            Self::AskKernel => Some(accessat(CWD, node, Access::READ_OK | Access::WRITE_OK, AtFlags::EACCESS).is_ok()),
             Self::Of(identity) => identity.as_ref().map(|identity| identity.may_use(owner)),
         }
     }
