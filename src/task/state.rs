@@ -516,7 +516,7 @@ mod tests {
                 ((R | L, 2), Some((L, 1)), Suspend::Idle), // the stale runnable's reference is left
                 ((R | A | H, 2), None, Suspend::Cancel),
                 ((R | S | A | H, 2), None, Suspend::Cancel),
-                ((R, 1), None, Suspend::Cancel), // no waker and no handle
+                ((R, 1), None, Suspend::Cancel),              // no waker and no handle
                 ((R | S, 1), Some((S, 2)), Suspend::Requeue), // the same, but woken: a detached future that yields
             ],
         );

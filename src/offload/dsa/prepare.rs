@@ -155,7 +155,7 @@ const fn writes_data(kind: Kind) -> bool {
 fn cache_control(intent: Intent, limits: &Limits) -> (CacheControl, bool) {
     let takes = |hint: CacheControl| hint.is_taken_by(limits.general, limits.version);
     match intent {
-        Intent::ConsumedSoon if takes(CacheControl::Cache) => (CacheControl::Cache, true),
+        Intent::Soon if takes(CacheControl::Cache) => (CacheControl::Cache, true),
         Intent::Durable if takes(CacheControl::DurableReadback) => (CacheControl::DurableReadback, true),
         Intent::Durable if takes(CacheControl::Durable) => (CacheControl::Durable, true),
         Intent::Durable => (CacheControl::Memory, false),

@@ -63,7 +63,7 @@ fn prepared(operation: &Operation, limits: &Limits) -> Result<Descriptor, Unsuit
 #[test]
 fn no_descriptor_has_a_byte_or_a_flag_that_its_operation_lacks() {
     for operation in all() {
-        for intent in [Intent::ConsumedSoon, Intent::Cold, Intent::Durable] {
+        for intent in [Intent::Soon, Intent::Cold, Intent::Durable] {
             let limits = Limits { block_on_fault: true, ..queue() };
             let manner = Manner { intent, block_on_fault: true };
             let Prepared { descriptor, .. } = prepare(&operation, manner, &limits, RECORD).unwrap();
@@ -209,8 +209,8 @@ fn hints_are_those_that_the_device_takes() {
     let (cache, readback, durable) = (GenCap::CACHE_CONTROL, GenCap::DEST_READBACK, GenCap::DURABLE_WRITE);
     let copy = all()[1];
     for (intent, general, version, flags, write_back) in [
-        (Intent::ConsumedSoon, cache, Version::V1_0, Flags::CC, false),
-        (Intent::ConsumedSoon, GenCap(0), Version::V1_0, Flags::NONE, false),
+        (Intent::Soon, cache, Version::V1_0, Flags::CC, false),
+        (Intent::Soon, GenCap(0), Version::V1_0, Flags::NONE, false),
         (Intent::Cold, cache.union(readback), Version::V1_0, Flags::NONE, false),
         (Intent::Durable, readback.union(durable), Version::V3_0, Flags::DRDBK, false),
         (Intent::Durable, durable, Version::V3_0, Flags::CC3, false),
