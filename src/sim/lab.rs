@@ -36,4 +36,5 @@ mod traffic;
 pub use engine::{Outcome, Pass, Policy, Rest, Rested, run};
 pub use machine::{Machine, ParkCost, Tools};
 pub use ours::{Knobs, Ours};
+pub(in crate::sim) use traffic::Dice;
 pub use traffic::{Traffic, TrafficError};
