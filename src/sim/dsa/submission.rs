@@ -47,9 +47,14 @@ impl fmt::Display for GeneralProtection {
                 write!(f, "#GP: offset {offset:#x} in a portal; descriptors go to multiples of 64")
             }
             Self::FirstWord { value } => {
-                write!(f, "#GP: ENQCMD of a descriptor that starts with {value:#010x}; its first 4 bytes have to be zero")
+                write!(
+                    f,
+                    "#GP: ENQCMD of a descriptor that starts with {value:#010x}; its first 4 bytes have to be zero"
+                )
             }
-            Self::Forked => f.write_str("#GP: the queue was opened by the parent of this process; a child opens its own"),
+            Self::Forked => {
+                f.write_str("#GP: the queue was opened by the parent of this process; a child opens its own")
+            }
         }
     }
 }
