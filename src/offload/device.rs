@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use super::dsa::prepare::Manner;
 use super::dsa::queue::QueueId;
 use super::flow::{Flow, How};
 use super::route::{self, Ask, Choice, Mode, QueueView, Router};
@@ -71,14 +72,15 @@ impl Device {
             turn.get()
         });
         let ask = Ask { kind, len, intent, mode, crowded: false, bound_ns: self.bound_ns, turn };
+        let manner = Manner { intent, block_on_fault: false };
         let Choice { by, timed } = self.router.decide(&ask, &views[..count]);
         match by {
-            route::Engine::Device { queue, .. } => Way::Queue { how: How { queue: ids[queue], intent, gather }, timed },
+            route::Engine::Device { queue, .. } => Way::Queue { how: How { queue: ids[queue], manner, gather }, timed },
             // Demanded: the least busy one, whatever it costs.
             route::Engine::Cpu { .. } if demanded => {
                 let least =
                     (0..count).min_by_key(|&at| (views[at].outstanding >= views[at].depth, views[at].outstanding));
-                least.map_or(Way::Cpu, |at| Way::Queue { how: How { queue: ids[at], intent, gather }, timed: false })
+                least.map_or(Way::Cpu, |at| Way::Queue { how: How { queue: ids[at], manner, gather }, timed: false })
             }
             route::Engine::Cpu { .. } => Way::Cpu,
         }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::cpu::Work;
 use super::held::Held;
-use super::{Failure, Verdict};
+use super::{Failure, Operation, Verdict, durable};
 
 /// The lane's half.
 pub(super) struct Errand<R> {
@@ -20,6 +20,8 @@ pub(super) struct Errand<R> {
     request: Option<Held<R>>,
     work: Work,
     slice: usize,
+    /// What is to be written back to memory in the end.
+    durable: Option<Operation>,
     meeting: Arc<Mutex<Meeting<R>>>,
 }
 
@@ -36,11 +38,16 @@ enum Meeting<R> {
 /// An errand and the way to hear of it. Slices are of `slice` bytes.
 ///
 /// # Safety
-/// - The operation of `work` is on `request`'s buffers, so that its addresses are good as long as `request` is.
-pub(super) unsafe fn errand<R: Send>(request: R, work: Work, slice: usize) -> (Errand<R>, Awaited<R>) {
+/// - The operation of `work`, and the one in `durable`, are on `request`'s buffers, so that its addresses are good as long as `request` is.
+pub(super) unsafe fn errand<R: Send>(
+    request: R,
+    work: Work,
+    slice: usize,
+    durable: Option<Operation>,
+) -> (Errand<R>, Awaited<R>) {
     let meeting = Arc::new(Mutex::new(Meeting::Expected(None)));
     let awaited = Awaited(Arc::clone(&meeting));
-    (Errand { request: Some(Held::new(request)), work, slice, meeting }, awaited)
+    (Errand { request: Some(Held::new(request)), work, slice, durable, meeting }, awaited)
 }
 
 impl<R: Send> Future for Errand<R> {
@@ -54,6 +61,10 @@ impl<R: Send> Future for Errand<R> {
         // SAFETY: says the caller of `errand`; the request is still here, and the work was not over.
         match unsafe { this.work.advance(this.slice) } {
             Some(verdict) => {
+                if let Some(operation) = &this.durable {
+                    // SAFETY: as above.
+                    unsafe { durable::write_back(operation) };
+                }
                 this.deliver(Ok(verdict));
                 Poll::Ready(())
             }

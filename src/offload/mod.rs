@@ -19,6 +19,8 @@ mod count;
 #[cfg(not(twolane_loom))]
 mod device;
 #[cfg(not(twolane_loom))]
+mod durable;
+#[cfg(not(twolane_loom))]
 mod errand;
 #[cfg(not(twolane_loom))]
 mod failure;

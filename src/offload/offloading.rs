@@ -11,13 +11,14 @@ use super::copies::{Copies, Engine};
 use super::count::By;
 use super::cpu::{self, Work};
 use super::device::{Device, Way};
+use super::durable;
 use super::errand::{Awaited, errand};
 use super::flow::How;
 use super::held::Held;
 use super::request::{Request, sealed};
 use super::route::Mode;
 use super::submitted::Submitted;
-use super::{Failure, Operation, Verdict};
+use super::{Failure, Intent, Operation, Verdict};
 use crate::task;
 
 /// An operation that has begun; the future of its answer.
@@ -37,7 +38,7 @@ enum Stage<R: Request> {
     /// On its way on a compute lane.
     Sent(Awaited<R>),
     /// In the hands of whoever polls.
-    Here(Held<R>, Work, usize),
+    Here(Held<R>, Work, usize, Option<Operation>),
     /// With a device.
     Device(Held<R>, Submitted),
     Taken,
@@ -78,6 +79,10 @@ impl<R: Request> Offloading<R> {
         if len <= copies.center.sizes.at_once_max && copies.engine != Engine::Device {
             // SAFETY: the buffers' owner is `request`, which is here: readable, writable and nobody else's by the contracts of their traits.
             let result = unsafe { cpu::perform(&operation, copies.center.stores(len)) };
+            if copies.intent == Intent::Durable {
+                // SAFETY: as above.
+                unsafe { durable::write_back(&operation) };
+            }
             return Self(Stage::Ready(request, result));
         }
         Self::start_large(copies, request, operation)
@@ -116,11 +121,12 @@ impl<R: Request> Offloading<R> {
         };
         center.counts.add(By::CpuSliced, len);
         let slice = center.sizes.slice;
+        let durable = (copies.intent == Intent::Durable).then_some(operation);
         if copies.engine == Engine::CpuHere {
-            return Self(Stage::Here(Held::new(request), work, slice));
+            return Self(Stage::Here(Held::new(request), work, slice, durable));
         }
         // SAFETY: `work` is about `request`'s buffers.
-        let (errand, awaited) = unsafe { errand(request, work, slice) };
+        let (errand, awaited) = unsafe { errand(request, work, slice, durable) };
         // A runtime that has ended takes nothing: the errand brings the buffers back as it is dropped.
         if let Ok((runnable, handle)) = task::future(errand, Arc::clone(&center.scheduler)) {
             drop(handle);
@@ -164,12 +170,16 @@ impl<R: Request> Offloading<R> {
                 *stage = Stage::Taken;
                 Self::answer(request, result)
             }),
-            Stage::Here(_, work, slice) => {
+            Stage::Here(_, work, slice, durable) => {
                 // SAFETY: the request is beside it, and it is not over: then the stage changes.
                 let Some(verdict) = (unsafe { work.advance(*slice) }) else {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 };
+                if let Some(operation) = durable {
+                    // SAFETY: as above.
+                    unsafe { durable::write_back(operation) };
+                }
                 let Stage::Here(request, ..) = std::mem::replace(stage, Stage::Taken) else { unreachable!() };
                 Poll::Ready(Self::answer(request.into_inner(), Ok(verdict)))
             }

@@ -9,6 +9,7 @@ use super::center::Center;
 use super::count::By;
 use super::cpu;
 use super::device::Device;
+use super::durable;
 use super::flow::{How, Refused, Room, Settled, Ticket};
 use super::held::Held;
 use super::pieces::Pieces;
@@ -65,10 +66,21 @@ impl Submitted {
             let verdict = match &mut self.hand {
                 Hand::Ticket(ticket) => match std::task::ready!(ticket.poll_in(cx)) {
                     Settled::Done(verdict) => verdict,
+                    Settled::WriteBack(verdict) => {
+                        // SAFETY: as promised to `new`; the device is done with it.
+                        unsafe { durable::write_back(self.pieces.now()) };
+                        verdict
+                    }
                     // The ticket stays: it is abandoned with the buffers.
                     Settled::Failed(failure) => return Poll::Ready(Err(failure)),
-                    Settled::OnCpu(rest) => match self.finish(rest) {
-                        Ok(verdict) => verdict,
+                    Settled::OnCpu { rest, write_back } => match self.finish(&rest.operation) {
+                        Ok(verdict) => {
+                            if write_back {
+                                // SAFETY: as above.
+                                unsafe { durable::write_back(self.pieces.now()) };
+                            }
+                            rest.lift(verdict)
+                        }
                         Err(failure) => return Poll::Ready(Err(failure)),
                     },
                 },
@@ -131,16 +143,16 @@ impl Submitted {
         match why {
             Refused::Closed => Err(Failure::Shutdown),
             _ if self.demanded => Err(no_device("its work queue went away, or does not have the operation")),
-            _ => self.finish(*self.pieces.now()),
+            _ => self.finish(self.pieces.now()),
         }
     }
 
     /// What is left, on the CPU.
-    fn finish(&self, rest: Operation) -> Result<Verdict, Failure> {
+    fn finish(&self, rest: &Operation) -> Result<Verdict, Failure> {
         self.center.counts.finished_by_cpu();
         self.center.counts.add(By::CpuAtOnce, rest.len());
         // SAFETY: as promised to `new`; the device is done with it.
-        unsafe { cpu::perform(&rest, self.center.stores(rest.len())) }
+        unsafe { cpu::perform(rest, self.center.stores(rest.len())) }
     }
 
     /// Nobody waits any more: the buffers stay until the device has answered.
