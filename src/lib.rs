@@ -39,7 +39,7 @@ pub mod wait;
 pub use task::{AbortOnDrop, JoinError, JoinHandle};
 #[cfg(not(twolane_loom))]
 pub use {
-    builder::Builder,
+    builder::{Builder, offload::Offload},
     error::{Error, Rejected, RejectedBecause},
     metrics::{LaneMetrics, Metrics, Misses},
     placement::{LaneInfo, Placement, Plan, Role, Sharing},

@@ -2,12 +2,14 @@
 
 mod handle;
 mod lane_runner;
+mod offload;
 #[allow(unsafe_code)] // pthread_sigmask
 mod signals;
 mod start;
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -15,9 +17,9 @@ use parking_lot::Mutex;
 pub use handle::{Handle, Where};
 pub use lane_runner::LaneRunner;
 
+use crate::arch::Capabilities;
 use crate::builder::{Builder, Config};
 use crate::error::Error;
-use crate::offload::{AT_ONCE_MAX, Center, CpuSizes, SLICE};
 use crate::placement::Plan;
 use crate::sched::shutdown::{self, ShutdownReport};
 
@@ -62,17 +64,20 @@ pub struct Runtime {
 
 /// Starts what was configured.
 pub(crate) fn start(config: Config) -> Result<Runtime, Error> {
+    let queues = offload::queues(&config.offload, &(config.believe)(Capabilities::detect()))?;
     let started = start::start(&config)?;
-    let sizes = CpuSizes { at_once_max: AT_ONCE_MAX, slice: SLICE, streamed_from: 8 << 20 };
-    let center = Center::new(started.shared.clone(), sizes, None);
-    Ok(Runtime {
-        handle: Handle::new(started.shared, config.overrides.into(), center.into()),
+    let center = Arc::new(offload::center(&config.offload, queues, &started.shared));
+    let handle = Handle::new(started.shared, config.overrides.into(), Arc::clone(&center));
+    let runtime = Runtime {
+        handle,
         plan: config.plan,
         threads: started.threads,
         runners: Mutex::new(started.runners),
         drop_deadline: config.drop_deadline,
         is_down: false,
-    })
+    };
+    offload::spawn_reaper(&runtime.handle, &center)?;
+    Ok(runtime)
 }
 
 impl Runtime {
@@ -120,7 +125,9 @@ impl Runtime {
         let now = Instant::now();
         // A deadline beyond the clock's range means: however long it takes. A century is as good.
         let deadline = now.checked_add(deadline).unwrap_or(now + Duration::from_secs(100 * 365 * 24 * 3600));
-        shutdown::shutdown(self.handle.shared(), std::mem::take(&mut self.threads), deadline)
+        let ended = shutdown::shutdown(self.handle.shared(), std::mem::take(&mut self.threads), deadline);
+        offload::shutdown(self.handle.center(), deadline);
+        ended
     }
 }
 

@@ -44,6 +44,10 @@ impl Handle {
         Self { shared, overrides, center }
     }
 
+    pub(super) fn center(&self) -> &Center {
+        &self.center
+    }
+
     pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }

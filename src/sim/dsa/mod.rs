@@ -64,7 +64,6 @@ mod counters;
 mod crc;
 mod device;
 #[allow(unsafe_code)]
-#[cfg_attr(not(test), allow(dead_code))] // for tests of the driver, in this crate
 pub(crate) mod driver;
 mod execute;
 mod faults;
@@ -92,6 +91,7 @@ mod watch;
 pub use config::{ConfigError, DeviceConfig, KernelProfile, QueueConfig, QueueMode, RefusesBatch};
 pub use counters::Counters;
 pub use device::{Device, Driven};
+pub(crate) use driver::DriverSide;
 pub use faults::Faults;
 pub use page::PagePortal;
 pub use portal::ModelPortal;
