@@ -3,6 +3,7 @@
 //! Counters of a lane are written by that lane alone, with plain stores, and read by anybody: a snapshot is cheap, disturbs no lane, and
 //! may mix values that are a pass apart.
 
+use crate::offload::CopyCounts;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
 
@@ -94,6 +95,8 @@ pub struct Metrics {
     pub live_futures: usize,
     /// Pollers that have not ended.
     pub live_pollers: usize,
+    /// Copies and their kin, by engine and size.
+    pub copies: CopyCounts,
     /// Environment variables that overrode the builder, as `NAME=value`.
     pub overrides: Vec<String>,
 }

@@ -56,3 +56,52 @@ fn in_foul_weather_the_contents_are_right_all_the_same() {
     println!("{quarantined} were quarantined");
     assert_eq!(device.violations(), []);
 }
+
+#[test]
+fn many_go_in_batches() {
+    let device = device(Profile::strict(3));
+    let _driven = device.spawn();
+    let rt = runtime(&device);
+    let copies = rt.copies().on(Engine::Device);
+    let mut copying = Vec::new();
+    copies.copy_many((0..40).map(|n| (bytes(10_000 + n), vec![0; 11_000])), &mut copying);
+    for copy in copying {
+        let (src, dst) = rt.block_on(copy).unwrap().unwrap();
+        assert!(dst[..src.len()] == src);
+    }
+    let counts = copies.counts();
+    assert_eq!((counts.batches, counts.batched), (5, 40), "{counts:?}");
+    assert_eq!((device.counters().batches, device.violations()), (5, vec![]));
+}
+
+#[test]
+fn a_future_that_is_dropped_leaves_its_buffers_to_the_device() {
+    let device = device(Profile::strict(4));
+    let rt = runtime(&device);
+    let copies = rt.copies().on(Engine::Device);
+    for _ in 0..10 {
+        drop(copies.copy(bytes(50_000), vec![0; 50_000]));
+        std::mem::forget(copies.copy(bytes(50_000), vec![0; 50_000]));
+    }
+    // Only now does the device come to them.
+    let _driven = device.spawn();
+    let (src, dst) = rt.block_on(copies.copy(bytes(9), vec![0; 9])).unwrap().unwrap();
+    assert_eq!(src, dst);
+    // The queue took 16 of the 20; what had not gone out was taken back.
+    assert_eq!((copies.counts().abandoned, device.violations()), (8, vec![]));
+}
+
+#[test]
+fn gathered_copies_wait_for_each_other() {
+    let device = device(Profile::strict(5));
+    let _driven = device.spawn();
+    let rt = runtime(&device);
+    let copies = rt.copies().on(Engine::Device).gathered(true);
+    let copying: Vec<_> = (0..8).map(|_| copies.copy(bytes(5_000), vec![0; 5_000])).collect();
+    for copy in copying {
+        let (src, dst) = rt.block_on(copy).unwrap().unwrap();
+        assert_eq!(src, dst);
+    }
+    let counts = copies.counts();
+    assert!(counts.batches >= 1 && counts.singles + counts.batched == 8, "{counts:?}");
+}

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::count::Counts;
+use super::count::{CopyCounts, Counts};
 use super::cpu::Stores;
 use super::device::Device;
 use crate::task::Scheduler;
@@ -36,6 +36,10 @@ pub(crate) struct Center {
 impl Center {
     pub(crate) fn new(scheduler: Scheduler, sizes: CpuSizes, device: Option<Device>) -> Self {
         Self { scheduler, sizes, counts: Counts::default(), device }
+    }
+
+    pub(crate) fn counts(&self) -> CopyCounts {
+        self.counts.read(self.device.as_ref().map(|device| device.flow.totals()).unwrap_or_default())
     }
 
     /// How the CPU stores an operation of this size.

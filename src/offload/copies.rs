@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use super::buffer::{ReadBuffer, WriteBuffer};
 use super::center::Center;
+use super::count::CopyCounts;
+use super::many::start_many;
 use super::operation::{Dif, DifWrite, Pattern};
 use super::request::*;
 use super::{Intent, Offloading};
@@ -62,7 +64,7 @@ impl Copies {
     }
 
     /// Lets what goes to a device wait for others, up to a microsecond, to go in one batch with them: saves the core some work an operation, costs latency. For
-    /// many at once, [`many`](Self::many) needs no waiting. Default: off.
+    /// many at once, [`copy_many`](Self::copy_many) needs no waiting. Default: off.
     #[must_use]
     pub fn gathered(self, gather: bool) -> Self {
         Self { gather, ..self }
@@ -77,6 +79,41 @@ impl Copies {
     #[inline]
     pub fn copy<S: ReadBuffer, D: WriteBuffer>(&self, src: S, dst: D) -> Offloading<Copying<S, D>> {
         self.start(Copying { src, dst })
+    }
+
+    /// Many [copies](Self::copy), asked for at once: what goes to a device goes in batches of up to 8, which costs the core about half as much a copy. The
+    /// futures go to `into`, in the order of the pairs; a `Vec` that is used again makes it free of allocations.
+    ///
+    /// ```
+    /// # let rt = twolane::Runtime::builder().build()?;
+    /// let mut copying = Vec::new();
+    /// rt.copies().copy_many((0..20).map(|n| (vec![n; 4096], vec![0; 4096])), &mut copying);
+    /// for copy in copying {
+    ///     let (src, dst) = rt.block_on(copy)??;
+    ///     assert_eq!(src, dst);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn copy_many<S: ReadBuffer, D: WriteBuffer>(
+        &self,
+        pairs: impl IntoIterator<Item = (S, D)>,
+        into: &mut impl Extend<Offloading<Copying<S, D>>>,
+    ) {
+        let requests = pairs.into_iter().map(|(src, dst)| Copying { src, dst });
+        start_many(self, requests, |copying| into.extend([copying]));
+    }
+
+    /// Submits what [waits for others](Self::gathered) on the calling thread.
+    pub fn flush_gathered(&self) {
+        if let Some(device) = &self.center.device {
+            device.flow.flush();
+        }
+    }
+
+    /// How many operations of which size went where, since the runtime began.
+    #[must_use]
+    pub fn counts(&self) -> CopyCounts {
+        self.center.counts()
     }
 
     /// Fills `dst` with these 8 bytes again and again; the last time as far as there is room.

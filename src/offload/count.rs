@@ -2,58 +2,56 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Size classes: the upper ends, in bytes, of all but the last, which has none.
-pub const SIZE_CLASSES: [usize; 5] = [256, 4 << 10, 64 << 10, 1 << 20, 16 << 20];
-const CLASSES: usize = SIZE_CLASSES.len() + 1;
+use super::flow::{CLASSES, Totals, class};
 
-/// Operations by engine and size class, since the runtime began.
+/// Where size classes begin, in bytes: the first has what is smaller, the last all that is larger.
+pub const SIZE_CLASSES: [usize; CLASSES - 1] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
+
+/// Operations by engine and size class (see [`SIZE_CLASSES`]), since the runtime began.
+///
+/// What the CPU does in the call that asks for it is not counted: the count would cost as much as a small copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CopyCounts {
-    /// By the CPU, in the call that asked for them; by class, see [`SIZE_CLASSES`].
-    pub at_once: [u64; CLASSES],
     /// By the CPU, in slices.
     pub sliced: [u64; CLASSES],
-    /// By a device.
+    /// By a device; an operation that is larger than a queue takes counts once a piece.
     pub device: [u64; CLASSES],
-    /// Of those by a device: finished by the CPU after a fault or a failure.
-    pub finished_by_cpu: u64,
+    /// Given to a device, and done by the CPU in part or wholly, after a fault or a failure.
+    pub finished_by_cpu: [u64; CLASSES],
     /// Refused: a size, an alignment, an overlap that the operation does not have.
     pub refused: u64,
+    /// Descriptors submitted alone.
+    pub singles: u64,
+    /// Batches submitted.
+    pub batches: u64,
+    /// Operations in those.
+    pub batched: u64,
+    /// Submissions that found a queue full and waited.
+    pub full: u64,
+    /// Operations submitted again because they had not run.
+    pub retries: u64,
+    /// Operations resumed after a page fault.
+    pub resumes: u64,
+    /// Operations whose future was dropped while a device had them.
+    pub abandoned: u64,
+    /// Operations given up that may still run: their buffers stay until the process ends.
+    pub quarantined: u64,
+    /// Of those: answered after all.
+    pub late: u64,
 }
 
+/// What the engines' callers count.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    at_once: [AtomicU64; CLASSES],
     sliced: [AtomicU64; CLASSES],
-    device: [AtomicU64; CLASSES],
-    finished_by_cpu: AtomicU64,
     refused: AtomicU64,
 }
 
-/// Who carried an operation out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
-    CpuAtOnce,
-    CpuSliced,
-    Device,
-}
-
 impl Counts {
-    /// Not for what is small enough that the count would cost as much as the copy: see `Offloading::start`.
-    pub(crate) fn add(&self, by: By, len: usize) {
-        let classes = match by {
-            By::CpuAtOnce => &self.at_once,
-            By::CpuSliced => &self.sliced,
-            By::Device => &self.device,
-        };
+    pub(crate) fn sliced(&self, len: usize) {
         // Relaxed: a statistic.
-        classes[class(len)].fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn finished_by_cpu(&self) {
-        // Relaxed: a statistic.
-        self.finished_by_cpu.fetch_add(1, Relaxed);
+        self.sliced[class(len)].fetch_add(1, Relaxed);
     }
 
     pub(crate) fn refused(&self) {
@@ -61,22 +59,25 @@ impl Counts {
         self.refused.fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn read(&self) -> CopyCounts {
-        // Relaxed: a statistic.
-        let read = |classes: &[AtomicU64; CLASSES]| std::array::from_fn(|at| classes[at].load(Relaxed));
+    /// Together with what a flow has counted.
+    pub(crate) fn read(&self, flow: Totals) -> CopyCounts {
         CopyCounts {
-            at_once: read(&self.at_once),
-            sliced: read(&self.sliced),
-            device: read(&self.device),
-            finished_by_cpu: self.finished_by_cpu.load(Relaxed),
+            // Relaxed: statistics.
+            sliced: std::array::from_fn(|at| self.sliced[at].load(Relaxed)),
             refused: self.refused.load(Relaxed),
+            device: flow.device,
+            finished_by_cpu: flow.cpu,
+            singles: flow.singles,
+            batches: flow.batches,
+            batched: flow.batched,
+            full: flow.full,
+            retries: flow.retries,
+            resumes: flow.resumes,
+            abandoned: flow.abandoned,
+            quarantined: flow.quarantined,
+            late: flow.late,
         }
     }
-}
-
-/// The class of a size.
-fn class(len: usize) -> usize {
-    SIZE_CLASSES.iter().position(|&end| len <= end).unwrap_or(SIZE_CLASSES.len())
 }
 
 #[cfg(test)]
@@ -84,9 +85,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_belongs_to_the_first_class_whose_end_it_does_not_exceed() {
-        for (len, want) in [(0, 0), (256, 0), (257, 1), (4096, 1), (65_536, 2), (1 << 20, 3), ((16 << 20) + 1, 5)] {
-            assert_eq!(class(len), want, "{len}");
+    fn the_classes_begin_where_they_are_said_to() {
+        for (at, &begin) in SIZE_CLASSES.iter().enumerate() {
+            assert_eq!((class(begin - 1), class(begin)), (at, at + 1));
         }
     }
 }

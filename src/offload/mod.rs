@@ -29,6 +29,8 @@ mod held;
 #[cfg(not(twolane_loom))]
 mod intent;
 #[cfg(not(twolane_loom))]
+mod many;
+#[cfg(not(twolane_loom))]
 mod offloading;
 #[cfg(not(twolane_loom))]
 mod operation;

@@ -8,7 +8,6 @@ use std::task::{Context, Poll};
 
 use super::center::Center;
 use super::copies::{Copies, Engine};
-use super::count::By;
 use super::cpu::{self, Work};
 use super::device::{Device, Way};
 use super::durable;
@@ -30,9 +29,9 @@ use crate::task;
 /// # Panics
 /// Polled after it was ready.
 #[must_use = "the buffers come back by awaiting it"]
-pub struct Offloading<R: Request>(Stage<R>);
+pub struct Offloading<R: Request>(pub(super) Stage<R>);
 
-enum Stage<R: Request> {
+pub(super) enum Stage<R: Request> {
     /// Over.
     Ready(R, Result<Verdict, Failure>),
     /// On its way on a compute lane.
@@ -119,7 +118,7 @@ impl<R: Request> Offloading<R> {
             Ok(work) => work,
             Err(failure) => return Self::refused(center, request, failure),
         };
-        center.counts.add(By::CpuSliced, len);
+        center.counts.sliced(len);
         let slice = center.sizes.slice;
         let durable = (copies.intent == Intent::Durable).then_some(operation);
         if copies.engine == Engine::CpuHere {

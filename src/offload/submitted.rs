@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::center::Center;
-use super::count::By;
 use super::cpu;
 use super::device::Device;
 use super::durable;
@@ -59,6 +58,22 @@ impl Submitted {
             Err(_) => return Err(()),
         };
         Ok(Self { center: Arc::clone(center), pieces, how, demanded, hand })
+    }
+
+    /// With a ticket that was had together with others.
+    ///
+    /// # Safety
+    /// - As [`new`](Self::new); the ticket is for the operation, whole.
+    #[inline]
+    pub(super) unsafe fn with(
+        center: &Arc<Center>,
+        operation: &Operation,
+        how: How,
+        demanded: bool,
+        ticket: Ticket,
+    ) -> Self {
+        let pieces = Pieces::new(operation, usize::MAX);
+        Self { center: Arc::clone(center), pieces, how, demanded, hand: Hand::Ticket(ticket) }
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Verdict, Failure>> {
@@ -149,8 +164,6 @@ impl Submitted {
 
     /// What is left, on the CPU.
     fn finish(&self, rest: &Operation) -> Result<Verdict, Failure> {
-        self.center.counts.finished_by_cpu();
-        self.center.counts.add(By::CpuAtOnce, rest.len());
         // SAFETY: as promised to `new`; the device is done with it.
         unsafe { cpu::perform(rest, self.center.stores(rest.len())) }
     }

@@ -242,6 +242,7 @@ impl Handle {
             injected: shared.injectors().iter().map(|injector| injector.len()).sum(),
             live_futures: shared.registry_ref().len(),
             live_pollers: shared.live_pollers.load(Relaxed),
+            copies: self.center.counts(),
             overrides: self.overrides.to_vec(),
         }
     }

@@ -48,7 +48,7 @@ mod ticket;
 #[cfg(not(twolane_loom))]
 pub(crate) use {
     self::core::{Settings, sit_on},
-    counters::Totals,
+    counters::{CLASSES, Totals, class},
     flow::Flow,
     reaper::Reaper,
     room::Room,
