@@ -6,6 +6,8 @@
 
 #![allow(dead_code)] // until the engines are in
 
+#[cfg(feature = "sim")]
+pub mod bench;
 mod failure;
 mod intent;
 mod operation;

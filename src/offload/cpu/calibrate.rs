@@ -15,10 +15,11 @@ const STREAMED_FROM_UNKNOWN: usize = 8 << 20;
 /// Whatever a cache states, in bytes: below, the second-level cache alone may hold both ranges; above, no cache does.
 const STREAMED_FROM_RANGE: std::ops::RangeInclusive<usize> = (1 << 20)..=(64 << 20);
 
+/// What streaming may take at most of the time of plain copies, below the size from which it is expected to win.
+const CLEAR: f64 = 0.8;
+
 /// Sizes that are measured, in bytes, ascending: the first two tell the router what a copy costs, the others where streaming begins to pay.
 const SIZES: [usize; 8] = [4 << 10, 64 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20, 32 << 20];
-/// The smallest size at which streaming is measured.
-const STREAMED_LEAST: usize = 1 << 20;
 /// Sizes in a row at which streaming must win until that is believed.
 const WINS: usize = 2;
 /// Copies of a size each way; the best counts, so that a preemption does not.
@@ -42,27 +43,37 @@ pub(crate) struct Sample {
 
 /// The size from which copies are streamed, in bytes; pure.
 ///
-/// `cache` is the last-level cache, as far as one lane may count on it, in bytes. A measurement has the word where it shows a size from which
-/// streaming is never slower; if it shows that streaming is still slower at the largest size that it came to, streaming begins beyond that.
+/// `cache` is the last-level cache, in bytes ([`largest_cache`](crate::arch::memory::largest_cache)). Without a measurement, copies are streamed
+/// whose two ranges do not fit into it. A measurement moves that: up, to beyond the largest size at which streaming was slower; and down, by half at
+/// most and only for a clear gain ([`CLEAR`]), because beside busy neighbours the cache looks smaller than it will be.
 pub(crate) fn streamed_from(cache: Option<usize>, samples: &[Sample]) -> usize {
-    let (least, most) = (*STREAMED_FROM_RANGE.start(), *STREAMED_FROM_RANGE.end());
-    let stated = cache.map_or(STREAMED_FROM_UNKNOWN, |cache| cache / 2).clamp(least, most);
-    let compared = || samples.iter().filter_map(|sample| sample.streamed_ns.map(|streamed| (sample, streamed)));
-    let slower = compared().filter(|(sample, streamed)| *streamed > sample.plain_ns).map(|(sample, _)| sample.bytes);
-    let slow_up_to = slower.max();
-    let fast_from = compared().map(|(sample, _)| sample.bytes).filter(|bytes| Some(*bytes) > slow_up_to).min();
-    match (fast_from, slow_up_to) {
-        (Some(bytes), _) => bytes,
-        (None, Some(bytes)) => stated.max(2 * bytes),
+    let stated = expected(cache);
+    let wins = |sample: &Sample| {
+        let enough = if sample.bytes < stated { CLEAR } else { 1.0 };
+        sample.streamed_ns.map(|streamed| streamed <= sample.plain_ns * enough)
+    };
+    let lost = samples.iter().filter(|sample| wins(sample) == Some(false)).map(|sample| sample.bytes).max();
+    let won = |sample: &&Sample| wins(sample) == Some(true) && lost.is_none_or(|lost| sample.bytes > lost);
+    let won = samples.iter().filter(won).map(|sample| sample.bytes).min();
+    match (won, lost) {
+        (Some(won), _) => won.max(stated / 2),
+        (None, Some(lost)) => stated.max(2 * lost),
         (None, None) => stated,
     }
 }
 
-/// Measures copies of growing size, until streaming has won [`WINS`] times in a row or `limit` has passed (it may be exceeded by one round of one
+/// The size from which streaming should pay, by the cache alone.
+fn expected(cache: Option<usize>) -> usize {
+    cache
+        .map_or(STREAMED_FROM_UNKNOWN, |cache| cache / 2)
+        .clamp(*STREAMED_FROM_RANGE.start(), *STREAMED_FROM_RANGE.end())
+}
+
+/// Measures copies of growing size, streamed ones from half the expected size on, until streaming has won [`WINS`] times in a row or `limit` has passed (it may be exceeded by one round of one
 /// size). Empty where the memory cannot be had.
 ///
 /// Needs up to 64 MiB, which it gives back.
-pub(crate) fn measure(limit: Duration) -> Vec<Sample> {
+pub(crate) fn measure(cache: Option<usize>, limit: Duration) -> Vec<Sample> {
     let began = Instant::now();
     let mut samples = Vec::with_capacity(SIZES.len());
     let mut wins = 0;
@@ -76,13 +87,14 @@ pub(crate) fn measure(limit: Duration) -> Vec<Sample> {
             }
             let plain = time(&src, &mut dst, Stores::Plain);
             best.plain_ns = if round == 1 { plain } else { best.plain_ns.min(plain) };
-            if bytes >= STREAMED_LEAST && Streaming::detect().is_some() {
+            if bytes >= expected(cache) / 2 && Streaming::detect().is_some() {
                 let streamed = time(&src, &mut dst, Stores::Streamed);
                 best.streamed_ns = Some(best.streamed_ns.map_or(streamed, |best| best.min(streamed)));
             }
         }
         samples.push(best);
-        wins = if best.streamed_ns.is_some_and(|streamed| streamed <= best.plain_ns) { wins + 1 } else { 0 };
+        let won = best.streamed_ns.is_some_and(|streamed| streamed <= best.plain_ns * CLEAR);
+        wins = if won { wins + 1 } else { 0 };
         if wins == WINS || began.elapsed() > limit {
             break;
         }
@@ -124,6 +136,7 @@ mod tests {
         let slow = |mib| sample(mib, 100.0, Some(170.0));
         let fast = |mib| sample(mib, 100.0, Some(40.0));
         let unknown = |mib| sample(mib, 100.0, None);
+        let barely = |mib| sample(mib, 100.0, Some(95.0));
         for (cache, samples, from) in [
             (None, vec![], 8),
             (Some(32 * MIB), vec![], 16),
@@ -131,12 +144,16 @@ mod tests {
             (Some(1 << 40), vec![], 64),
             (Some(32 * MIB), vec![unknown(1)], 16),
             (Some(32 * MIB), vec![slow(1), slow(2), slow(4), fast(8), fast(16)], 8),
+            (Some(32 * MIB), vec![slow(1), slow(8), fast(16), fast(32)], 16),
             // A lucky size in between proves nothing.
-            (Some(32 * MIB), vec![slow(1), fast(2), slow(4), fast(8)], 8),
-            (Some(32 * MIB), vec![fast(1), fast(2)], 1),
-            (Some(32 * MIB), vec![sample(1, 100.0, Some(100.0))], 1),
+            (Some(32 * MIB), vec![slow(4), fast(8), slow(16), fast(32)], 32),
+            // Neighbours may make the cache look small.
+            (Some(32 * MIB), vec![fast(1), fast(2)], 8),
+            (Some(32 * MIB), vec![barely(8), barely(16)], 16),
+            (Some(32 * MIB), vec![slow(8), sample(16, 100.0, Some(100.0))], 16),
             // It was still slower where the measurement ended.
             (Some(32 * MIB), vec![slow(1), slow(2)], 16),
+            (Some(32 * MIB), vec![slow(1), slow(16)], 32),
             (Some(2 * MIB), vec![fast(1), slow(32)], 64),
         ] {
             assert_eq!(streamed_from(cache, &samples), from * MIB, "{cache:?} {samples:?}");
@@ -146,12 +163,12 @@ mod tests {
     #[test]
     fn a_measurement_ends_in_time_and_says_something() {
         let began = Instant::now();
-        let samples = measure(Duration::ZERO);
+        let samples = measure(None, Duration::ZERO);
         // One round of the smallest size is what is always done.
         assert_eq!(samples.len(), 1);
         assert!(samples[0].plain_ns.is_finite() && samples[0].plain_ns > 0.0, "{samples:?}");
         assert!(began.elapsed() < Duration::from_secs(5));
-        let samples = measure(Duration::from_millis(20));
+        let samples = measure(None, Duration::from_millis(20));
         assert!(samples.windows(2).all(|pair| pair[0].bytes < pair[1].bytes), "{samples:?}");
         assert!(samples.iter().all(|sample| sample.plain_ns > 0.0), "{samples:?}");
     }

@@ -29,6 +29,7 @@ pub(crate) use check::check;
 pub(crate) use copy::copy;
 #[allow(unused_imports)] // for a device that cannot make its destination durable
 pub(crate) use flush::write_back;
+#[allow(unused_imports)] // for the futures
 pub(crate) use work::Work;
 
 /// How copies and fills store.
