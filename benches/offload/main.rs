@@ -8,6 +8,7 @@
 mod common;
 
 mod cpu_neighbour;
+mod cpu_route;
 mod cpu_speed;
 
 use std::process::ExitCode;
@@ -18,14 +19,17 @@ use common::lanes::Machine;
 type Run = fn(&Machine) -> Result<Figure, String>;
 
 /// Every figure by name, in the order in which they are measured.
-const FIGURES: [(&str, Run); 3] = [
+const FIGURES: [(&str, Run); 5] = [
     ("cpu_engine_vs_memcpy_min", cpu_speed::against_memcpy),
     ("cpu_engine_small_extra_ns", cpu_speed::small_extra),
     ("neighbour_slowdown_ratio", cpu_neighbour::slowdown_ratio),
+    ("route_small_instructions", cpu_route::small),
+    ("route_device_instructions", cpu_route::device),
 ];
 
 const USAGE: &str = "usage: offload [NAME...]             the figures whose names contain one of these; none: all
-       offload --list";
+       offload --list
+       offload --count small|device N       so many decisions of the router and nothing else, for valgrind";
 /// Wrong arguments.
 const EXIT_USAGE: u8 = 2;
 
@@ -44,6 +48,7 @@ fn dispatch(arguments: &[String]) -> Result<ExitCode, String> {
     // cargo adds `--bench`; without it, and without a name, this is `cargo test`, for which a minute of measuring is no test.
     let words: Vec<&str> = arguments.iter().map(String::as_str).filter(|word| *word != "--bench").collect();
     match words[..] {
+        ["--count", what, times] => cpu_route::count(what, times).map(|()| ExitCode::SUCCESS),
         ["--list"] => {
             FIGURES.iter().for_each(|(name, _)| println!("{name}"));
             Ok(ExitCode::SUCCESS)

@@ -1,8 +1,13 @@
-//! The CPU engine, laid open for measurements (feature `sim`): what `cargo bench --bench offload` holds against `memcpy`.
+//! The CPU engine and the router, laid open for measurements (feature `sim`): what `cargo bench --bench offload` holds against `memcpy`, and what
+//! decides in a model's time.
 //!
 //! Services have no use for it: copies go through a runtime, which chooses the engine.
 
-use super::cpu::{self, Stores, calibrate};
+pub use super::cpu::Stores;
+pub use super::operation::Kind;
+pub use super::route::{Ask, Choice, Costs, Engine, Group, Mode, Observation, QueueView, Router, Took, crowds};
+
+use super::cpu::{self, calibrate};
 use crate::arch::memory::largest_cache;
 
 /// The engine's copies, with the size from which they are streamed.

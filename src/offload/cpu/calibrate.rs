@@ -15,13 +15,8 @@ const STREAMED_FROM_UNKNOWN: usize = 8 << 20;
 /// Whatever a cache states, in bytes: below, the second-level cache alone may hold both ranges; above, no cache does.
 const STREAMED_FROM_RANGE: std::ops::RangeInclusive<usize> = (1 << 20)..=(64 << 20);
 
-/// What streaming may take at most of the time of plain copies, below the size from which it is expected to win.
-const CLEAR: f64 = 0.8;
-
 /// Sizes that are measured, in bytes, ascending: the first two tell the router what a copy costs, the others where streaming begins to pay.
 const SIZES: [usize; 8] = [4 << 10, 64 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20, 32 << 20];
-/// Sizes in a row at which streaming must win until that is believed.
-const WINS: usize = 2;
 /// Copies of a size each way; the best counts, so that a preemption does not.
 const ROUNDS: usize = 3;
 /// Bytes that one reading of the clock is spread over at least: its own cost (some 50 ns) stays below a percent.
@@ -44,22 +39,13 @@ pub(crate) struct Sample {
 /// The size from which copies are streamed, in bytes; pure.
 ///
 /// `cache` is the last-level cache, in bytes ([`largest_cache`](crate::arch::memory::largest_cache)). Without a measurement, copies are streamed
-/// whose two ranges do not fit into it. A measurement moves that: up, to beyond the largest size at which streaming was slower; and down, by half at
-/// most and only for a clear gain ([`CLEAR`]), because beside busy neighbours the cache looks smaller than it will be.
+/// whose two ranges do not fit into it. A measurement moves that up, to beyond the largest size at which streaming was slower; never down, because
+/// beside busy neighbours the cache looks smaller than it will be, and a plain copy is then no worse than `memcpy`.
 pub(crate) fn streamed_from(cache: Option<usize>, samples: &[Sample]) -> usize {
-    let stated = expected(cache);
-    let wins = |sample: &Sample| {
-        let enough = if sample.bytes < stated { CLEAR } else { 1.0 };
-        sample.streamed_ns.map(|streamed| streamed <= sample.plain_ns * enough)
-    };
-    let lost = samples.iter().filter(|sample| wins(sample) == Some(false)).map(|sample| sample.bytes).max();
-    let won = |sample: &&Sample| wins(sample) == Some(true) && lost.is_none_or(|lost| sample.bytes > lost);
-    let won = samples.iter().filter(won).map(|sample| sample.bytes).min();
-    match (won, lost) {
-        (Some(won), _) => won.max(stated / 2),
-        (None, Some(lost)) => stated.max(2 * lost),
-        (None, None) => stated,
-    }
+    let expected = expected(cache);
+    let lost = |sample: &&Sample| sample.streamed_ns.is_some_and(|streamed| streamed > sample.plain_ns);
+    let lost = samples.iter().filter(lost).map(|sample| sample.bytes).max();
+    lost.map_or(expected, |lost| expected.max(2 * lost))
 }
 
 /// The size from which streaming should pay, by the cache alone.
@@ -69,33 +55,33 @@ fn expected(cache: Option<usize>) -> usize {
         .clamp(*STREAMED_FROM_RANGE.start(), *STREAMED_FROM_RANGE.end())
 }
 
-/// Measures copies of growing size, streamed ones from half the expected size on, until streaming has won [`WINS`] times in a row or `limit` has passed (it may be exceeded by one round of one
-/// size). Empty where the memory cannot be had.
+/// Measures copies of growing size, streamed ones from the expected size on, until streaming has won or `limit` has passed (it may be exceeded by
+/// one copy of one size). Empty where the memory cannot be had.
 ///
-/// Needs up to 64 MiB, which it gives back.
+/// Needs twice the largest size, 64 MiB at most, and gives it back.
 pub(crate) fn measure(cache: Option<usize>, limit: Duration) -> Vec<Sample> {
     let began = Instant::now();
     let mut samples = Vec::with_capacity(SIZES.len());
-    let mut wins = 0;
     for bytes in SIZES {
         let Some((src, mut dst)) = buffer(bytes).zip(buffer(bytes)) else { break };
-        let mut best = Sample { bytes, plain_ns: f64::INFINITY, streamed_ns: None };
-        // The first round also brings pages and caches; it counts only if there is no time for another.
-        for round in 0..=ROUNDS {
-            if round > 0 && began.elapsed() > limit {
-                break;
+        // One kind after the other: a streamed store takes the destination out of the caches, in which the next plain copy expects it.
+        let mut best_of = |stores| {
+            let mut best = f64::INFINITY;
+            for round in 0..=ROUNDS {
+                let took = time(&src, &mut dst, stores);
+                // The first round also brings pages and caches; it counts only if there is no time for another.
+                best = if round == 1 { took } else { best.min(took) };
+                if began.elapsed() > limit {
+                    break;
+                }
             }
-            let plain = time(&src, &mut dst, Stores::Plain);
-            best.plain_ns = if round == 1 { plain } else { best.plain_ns.min(plain) };
-            if bytes >= expected(cache) / 2 && Streaming::detect().is_some() {
-                let streamed = time(&src, &mut dst, Stores::Streamed);
-                best.streamed_ns = Some(best.streamed_ns.map_or(streamed, |best| best.min(streamed)));
-            }
-        }
+            best
+        };
+        let plain_ns = best_of(Stores::Plain);
+        let streams = bytes >= expected(cache) && Streaming::detect().is_some();
+        let best = Sample { bytes, plain_ns, streamed_ns: streams.then(|| best_of(Stores::Streamed)) };
         samples.push(best);
-        let won = best.streamed_ns.is_some_and(|streamed| streamed <= best.plain_ns * CLEAR);
-        wins = if won { wins + 1 } else { 0 };
-        if wins == WINS || began.elapsed() > limit {
+        if best.streamed_ns.is_some_and(|streamed| streamed <= best.plain_ns) || began.elapsed() > limit {
             break;
         }
     }
@@ -136,25 +122,20 @@ mod tests {
         let slow = |mib| sample(mib, 100.0, Some(170.0));
         let fast = |mib| sample(mib, 100.0, Some(40.0));
         let unknown = |mib| sample(mib, 100.0, None);
-        let barely = |mib| sample(mib, 100.0, Some(95.0));
         for (cache, samples, from) in [
             (None, vec![], 8),
             (Some(32 * MIB), vec![], 16),
             (Some(MIB / 2), vec![], 1),
             (Some(1 << 40), vec![], 64),
-            (Some(32 * MIB), vec![unknown(1)], 16),
-            (Some(32 * MIB), vec![slow(1), slow(2), slow(4), fast(8), fast(16)], 8),
-            (Some(32 * MIB), vec![slow(1), slow(8), fast(16), fast(32)], 16),
+            (Some(32 * MIB), vec![unknown(1), unknown(16)], 16),
+            (Some(32 * MIB), vec![fast(16), fast(32)], 16),
+            (Some(32 * MIB), vec![sample(16, 100.0, Some(100.0))], 16),
+            (Some(32 * MIB), vec![slow(16), fast(32)], 32),
             // A lucky size in between proves nothing.
-            (Some(32 * MIB), vec![slow(4), fast(8), slow(16), fast(32)], 32),
+            (Some(16 * MIB), vec![slow(8), fast(16), slow(32)], 64),
             // Neighbours may make the cache look small.
-            (Some(32 * MIB), vec![fast(1), fast(2)], 8),
-            (Some(32 * MIB), vec![barely(8), barely(16)], 16),
-            (Some(32 * MIB), vec![slow(8), sample(16, 100.0, Some(100.0))], 16),
-            // It was still slower where the measurement ended.
-            (Some(32 * MIB), vec![slow(1), slow(2)], 16),
-            (Some(32 * MIB), vec![slow(1), slow(16)], 32),
-            (Some(2 * MIB), vec![fast(1), slow(32)], 64),
+            (Some(32 * MIB), vec![fast(4), fast(8)], 16),
+            (Some(32 * MIB), vec![slow(8), fast(16)], 16),
         ] {
             assert_eq!(streamed_from(cache, &samples), from * MIB, "{cache:?} {samples:?}");
         }
