@@ -36,8 +36,8 @@ pub fn count(what: &str, times: &str) -> Result<(), String> {
     let router = Router::new(Costs::STARTING, STREAMED_FROM);
     match what {
         "small" => {
-            let was_small = (0..times).all(|_| is_small(black_box(&router), 512));
-            was_small.then_some(()).ok_or("512 bytes are not small to the router".to_owned())
+            let was_small = (0..times).all(|_| is_small(black_box(&router), black_box(128)));
+            was_small.then_some(()).ok_or("128 bytes are not small to the router".to_owned())
         }
         "device" => {
             let queues = [QueueView { fit: true, outstanding: 1, depth: 32, remote: false }];
@@ -70,6 +70,9 @@ fn instructions(what: &str) -> Result<f64, String> {
             .args(["--count", what, &times.to_string()])
             .output()
             .map_err(|error| format!("valgrind, which counts: {error}"))?;
+        if !run.status.success() {
+            return Err(format!("{what}: {}", String::from_utf8_lossy(&run.stderr)));
+        }
         let report = String::from_utf8_lossy(&run.stderr).into_owned();
         let line = report.lines().find(|line| line.contains("Collected :"));
         let count = line.and_then(|line| line.split_whitespace().last()?.parse::<u64>().ok());

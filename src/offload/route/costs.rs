@@ -26,7 +26,7 @@ impl Group {
         [Self::Copy, Self::Fill, Self::Read, Self::Delta, Self::Dif, Self::Flush];
 
     #[inline(always)]
-    pub(super) fn of(kind: Kind) -> Self {
+    pub(super) const fn of(kind: Kind) -> Self {
         match kind {
             Kind::Nop | Kind::Copy | Kind::CopyCrc | Kind::Dualcast => Self::Copy,
             Kind::Fill => Self::Fill,

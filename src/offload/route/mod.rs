@@ -156,6 +156,14 @@ pub enum Took {
     },
 }
 
+impl QueueView {
+    /// It may be given one more, and that is of use.
+    #[inline(always)]
+    fn is_open(&self) -> bool {
+        self.fit && self.outstanding < self.depth.min(DEPTH_USEFUL)
+    }
+}
+
 /// Whether a copy of `len` bytes displaces what the neighbour in the same cache needs: its two ranges and the neighbour's data together do not fit.
 pub fn crowds(len: usize, neighbour_needs: usize, cache: usize) -> bool {
     neighbour_needs > 0 && len > cache.saturating_sub(neighbour_needs) / 2
@@ -191,8 +199,20 @@ struct ModeRow {
 
 const INTENTS: usize = 3;
 
+/// The row of each kind's group, for the first intent.
+const FIRST_ROW: [u8; Kind::ALL.len()] = {
+    let mut rows = [0; Kind::ALL.len()];
+    let mut kind = 0;
+    while kind < rows.len() {
+        rows[kind] = (Group::of(Kind::ALL[kind]) as usize * INTENTS) as u8;
+        kind += 1;
+    }
+    rows
+};
+
+#[inline(always)]
 fn row_of(kind: Kind, intent: Intent) -> usize {
-    Group::of(kind) as usize * INTENTS + intent as usize
+    usize::from(FIRST_ROW[kind as usize]) + intent as usize
 }
 
 impl Router {
@@ -226,23 +246,27 @@ impl Router {
     }
 
     /// Chooses. `queues` in the same order each time.
+    #[inline]
     pub fn decide(&self, ask: &Ask, queues: &[QueueView]) -> Choice {
-        if self.is_small(ask.kind, ask.intent, ask.mode, ask.len) {
+        let row = row_of(ask.kind, ask.intent);
+        let table = &self.rows[row].modes[ask.mode as usize];
+        if ask.len < table.small.load(Relaxed) as usize {
             return Choice { by: Engine::Cpu { stores: Stores::Plain, slice: None }, timed: false };
         }
-        let Some(queue) = self.best_queue(ask.len, queues) else {
-            return Choice { by: self.cpu(ask), timed: false };
+        // Nearly always there is one queue, and it has room.
+        let queue = match queues {
+            [only] if only.is_open() => Some(0),
+            [] | [_] => None,
+            several => self.best_queue(ask.len, several),
         };
-        let row = &self.rows[row_of(ask.kind, ask.intent)].modes[ask.mode as usize];
-        let trial = row.is_trial(octave_of(ask.len));
-        let mut device = row.is_device(bin_of(ask.len)) != trial;
+        let Some(queue) = queue else { return Choice { by: self.cpu(row, ask), timed: false } };
+        let bin = bin_of(ask.len);
+        let trial = table.is_trial(bin / PARTS);
+        let mut device = table.is_device(bin) != trial;
         let view = &queues[queue];
         // What the table cannot know. A trial is a trial whatever it costs now; it was saved for.
         if !trial && (ask.crowded || view.remote || (view.outstanding > 0 && ask.mode == Mode::Waited)) {
-            let crowding = if ask.crowded { self.costs.crowding_ns(ask.len) } else { 0.0 };
-            let before = if ask.mode == Mode::Waited { self.queueing_ns(queue, view) } else { 0.0 };
-            device = self.device_ns(ask.mode, Some(queue), ask.len) + before
-                < self.cpu_ns(row_of(ask.kind, ask.intent), ask.len) + crowding;
+            device = self.is_device_now(row, ask, queue, view);
         }
         let timed = trial || ask.turn % TIMED_EVERY == 0;
         if device {
@@ -250,8 +274,15 @@ impl Router {
             let to_cache = ask.intent == Intent::Soon && ask.len < self.streamed_from / 4;
             Choice { by: Engine::Device { queue, to_cache }, timed }
         } else {
-            Choice { by: self.cpu(ask), timed }
+            Choice { by: self.cpu(row, ask), timed }
         }
+    }
+
+    /// By costs instead of the table.
+    fn is_device_now(&self, row: usize, ask: &Ask, queue: usize, view: &QueueView) -> bool {
+        let crowding = if ask.crowded { self.costs.crowding_ns(ask.len) } else { 0.0 };
+        let before = if ask.mode == Mode::Waited { self.queueing_ns(queue, view) } else { 0.0 };
+        self.device_ns(ask.mode, Some(queue), ask.len) + before < self.cpu_ns(row, ask.len) + crowding
     }
 
     /// Learns from what an operation took. Not worth waiting for: if somebody else is learning, it is forgotten.
@@ -265,11 +296,13 @@ impl Router {
         self.learner.try_lock()
     }
 
-    fn cpu(&self, ask: &Ask) -> Engine {
+    /// Not inlined: a decision for the device, which is to be short, does not come by.
+    #[inline(never)]
+    fn cpu(&self, row: usize, ask: &Ask) -> Engine {
         let large = ask.len >= if ask.crowded { self.streamed_from / 2 } else { self.streamed_from };
         let stores = if large { Stores::Streamed } else { Stores::Plain };
         let slice = (ask.bound_ns > 0 && ask.len > *SLICE.start()).then(|| {
-            let takes = self.cpu_ns(row_of(ask.kind, ask.intent), ask.len).max(1.0);
+            let takes = self.cpu_ns(row, ask.len).max(1.0);
             let fits = ask.len as f32 * (ask.bound_ns as f32 / takes);
             // A float that is too large becomes the largest size.
             (fits as usize).clamp(*SLICE.start(), *SLICE.end())
@@ -279,17 +312,10 @@ impl Router {
 
     /// The queue in which an operation would be done first, among those that are fit for it and not full.
     fn best_queue(&self, len: usize, queues: &[QueueView]) -> Option<usize> {
-        let open = |view: &QueueView| view.fit && view.outstanding < view.depth.min(DEPTH_USEFUL);
-        // Nearly always: one queue, or an idle one nearby.
-        match queues {
-            [] => return None,
-            [only] => return open(only).then_some(0),
-            _ => {}
-        }
         let done = |(place, view): (usize, &QueueView)| {
             (place, self.latency_ns(Some(place), len) + self.queueing_ns(place, view))
         };
-        let open = queues.iter().enumerate().filter(|(_, view)| open(view)).map(done);
+        let open = queues.iter().enumerate().filter(|(_, view)| view.is_open()).map(done);
         open.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(place, _)| place)
     }
 
@@ -348,6 +374,7 @@ enum Hold {
 }
 
 impl ModeRow {
+    #[inline(always)]
     fn is_device(&self, bin: usize) -> bool {
         self.device[bin / 64].load(Relaxed) >> (bin % 64) & 1 == 1
     }
@@ -361,6 +388,7 @@ impl ModeRow {
     }
 
     /// Takes the trial of this octave, if one is due.
+    #[inline(always)]
     fn is_trial(&self, octave: usize) -> bool {
         let bit = 1 << octave;
         // The load first: nearly always there is none, and then the line stays shared.
