@@ -1,7 +1,6 @@
 //! `route_small_instructions`, `route_device_instructions`: what does it cost to ask who shall do it?
 //!
-//! **Method.** Instructions a decision, by valgrind's count, as what more decisions cost more; the loop and a call that nothing is known about are
-//! in it (some 6). *Small* is the question that a copy below the threshold costs; *device* is a decision for the device with one queue, timing and
+//! **Method.** Instructions a decision, by valgrind's count, as what more decisions cost more, less what calls of a function that does nothing cost. *Small* is the question that a copy below the threshold costs; *device* is a decision for the device with one queue, timing and
 //! trials included.
 //!
 //! **Reference.** None: a program that asks nobody gets 0.
@@ -23,11 +22,19 @@ use crate::common::lanes::Machine;
 const STREAMED_FROM: usize = 8 << 20;
 
 pub fn small(_: &Machine) -> Result<Figure, String> {
-    Ok(Figure::exact("route_small_instructions", instructions("small")?, Bound::AtMost(15.0)))
+    Ok(Figure::exact(
+        "route_small_instructions",
+        instructions("small")? - instructions("nothing")?,
+        Bound::AtMost(15.0),
+    ))
 }
 
 pub fn device(_: &Machine) -> Result<Figure, String> {
-    Ok(Figure::exact("route_device_instructions", instructions("device")?, Bound::AtMost(60.0)))
+    Ok(Figure::exact(
+        "route_device_instructions",
+        instructions("device")? - instructions("nothing")?,
+        Bound::AtMost(60.0),
+    ))
 }
 
 /// `--count`: decisions and nothing else.
@@ -39,18 +46,27 @@ pub fn count(what: &str, times: &str) -> Result<(), String> {
             let was_small = (0..times).all(|_| is_small(black_box(&router), black_box(128)));
             was_small.then_some(()).ok_or("128 bytes are not small to the router".to_owned())
         }
+        "nothing" => {
+            (0..times).all(|_| is_anything(black_box(&router), black_box(128))).then_some(()).ok_or(String::new())
+        }
         "device" => {
             let queues = [QueueView { fit: true, outstanding: 1, depth: 32, remote: false }];
             let to_device = |turn| matches!(decide(black_box(&router), turn, &queues).by, Engine::Device { .. });
             (0..times).all(to_device).then_some(()).ok_or("64 KiB are not the device's to the router".to_owned())
         }
-        other => Err(format!("--count: `{other}` is neither `small` nor `device`")),
+        other => Err(format!("--count: `{other}` is none of `small`, `device` and `nothing`")),
     }
 }
 
 #[inline(never)]
 fn is_small(router: &Router, len: usize) -> bool {
     router.is_small(Kind::Copy, Intent::Soon, Mode::Overlapped, len)
+}
+
+/// What is around a decision.
+#[inline(never)]
+fn is_anything(_: &Router, len: usize) -> bool {
+    len > 0
 }
 
 #[inline(never)]

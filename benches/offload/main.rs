@@ -29,7 +29,7 @@ const FIGURES: [(&str, Run); 5] = [
 
 const USAGE: &str = "usage: offload [NAME...]             the figures whose names contain one of these; none: all
        offload --list
-       offload --count small|device N       so many decisions of the router and nothing else, for valgrind";
+       offload --count small|device|nothing N       so many decisions of the router and nothing else, for valgrind";
 /// Wrong arguments.
 const EXIT_USAGE: u8 = 2;
 
