@@ -8,6 +8,8 @@
 
 #[cfg(not(twolane_loom))]
 mod batch;
+#[cfg(all(feature = "sim", not(twolane_loom)))]
+pub mod bench;
 #[cfg(not(twolane_loom))]
 mod buffer;
 #[cfg(not(twolane_loom))]

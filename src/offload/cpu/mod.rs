@@ -33,7 +33,7 @@ pub(crate) use work::{Work, cut, source_block};
 
 /// How copies and fills store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Stores {
+pub enum Stores {
     /// Through the caches, as `memcpy` does.
     #[default]
     Plain,

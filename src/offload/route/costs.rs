@@ -5,14 +5,18 @@ use super::{Kind, Mode};
 /// Operations that cost the cpu about the same a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Group {
+pub enum Group {
     /// Copies, with or without a CRC, and those to two destinations.
     Copy,
+    /// Fills.
     Fill,
     /// Compares, and CRCs of what stays where it is: reads only.
     Read,
+    /// Delta records, made or applied.
     Delta,
+    /// Protection information, in all four ways.
     Dif,
+    /// Cache flushes.
     Flush,
 }
 
@@ -22,7 +26,7 @@ impl Group {
         [Self::Copy, Self::Fill, Self::Read, Self::Delta, Self::Dif, Self::Flush];
 
     #[inline(always)]
-    pub(super) fn of(kind: Kind) -> Self {
+    pub(super) const fn of(kind: Kind) -> Self {
         match kind {
             Kind::Nop | Kind::Copy | Kind::CopyCrc | Kind::Dualcast => Self::Copy,
             Kind::Fill => Self::Fill,
@@ -36,31 +40,31 @@ impl Group {
 
 /// Costs in nanoseconds, and nanoseconds a byte. Only the start of what is learnt, except for those that cannot be learnt here, which say so.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Costs {
+pub struct Costs {
     /// The cpu, before the first byte.
-    pub(crate) cpu_fixed_ns: f32,
+    pub cpu_fixed_ns: f32,
     /// The cpu, a byte, by [`Group`].
-    pub(crate) cpu_byte_ns: [f32; Group::COUNT],
+    pub cpu_byte_ns: [f32; Group::COUNT],
     /// The core's time for one operation on a device: preparing, submitting, taking the answer, waking the task.
-    pub(crate) core_single_ns: f32,
+    pub core_single_ns: f32,
     /// The same for one operation in a batch.
-    pub(crate) core_batched_ns: f32,
+    pub core_batched_ns: f32,
     /// From a submission until the answer is seen, before the first byte.
-    pub(crate) latency_fixed_ns: f32,
+    pub latency_fixed_ns: f32,
     /// The device, a byte.
-    pub(crate) latency_byte_ns: f32,
+    pub latency_byte_ns: f32,
     /// How much later an operation is done for each one that is before it in the queue. Not learnt.
-    pub(crate) occupancy_ns: f32,
+    pub occupancy_ns: f32,
     /// How much later on another node. Not learnt.
-    pub(crate) remote_ns: f32,
+    pub remote_ns: f32,
     /// What a copy by the cpu takes from a neighbour whose data it displaces, a byte. Not learnt.
-    pub(crate) crowding_byte_ns: f32,
+    pub crowding_byte_ns: f32,
 }
 
 impl Costs {
     /// Before anything was measured. They give the thresholds that `dsa.md` section 7 proposes: 16 KiB for a copy that is waited for, 4 KiB for one
     /// that is not, 1 KiB and less in a batch (the study's own, 4 KiB and 256 B, are for one core that does nothing else).
-    pub(crate) const STARTING: Self = Self {
+    pub const STARTING: Self = Self {
         cpu_fixed_ns: 10.0,
         // Copies of data that is in no cache, about 9 GB/s a core; fills write only, compares and CRCs read only; DIF reads, computes and writes;
         // a line's flush takes some 30 ns if it is dirty.

@@ -35,8 +35,6 @@ const WEIGHT_QUEUE: f32 = 1.0 / 32.0;
 const OUTLIER: f32 = 4.0;
 /// A sample that is off by more than this is news, if the one before was, too.
 const NEWS: f32 = 1.3;
-/// What learnt samples count for after news.
-const SAMPLES_AFTER_NEWS: u16 = 0;
 /// What is learnt goes into the table when it has moved by this part: a third of what a bin is wide.
 const MOVED: f32 = 1.0 / 100.0;
 /// No operation takes less or more, in nanoseconds: a clock that stands still, leaps, or says nonsense teaches little.
@@ -76,7 +74,7 @@ impl Seen {
             _ => 0,
         };
         if off != 0 && off == self.off {
-            self.samples = self.samples.min(SAMPLES_AFTER_NEWS);
+            self.samples = 0;
         }
         self.off = off;
         // What was believed at first counts as one sample.

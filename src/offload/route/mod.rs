@@ -33,7 +33,7 @@ use bins::{BINS, OCTAVES, PARTS, WORDS, bin_of, octave_of};
 use learn::Learner;
 use std::fmt;
 
-pub(crate) use costs::{Costs, Group};
+pub use costs::{Costs, Group};
 
 /// Queues that are told apart, by their place in the caller's list; more share the last place's costs.
 pub(crate) const QUEUES_MAX: usize = 16;
@@ -47,7 +47,7 @@ const SLICE: std::ops::RangeInclusive<usize> = (4 << 10)..=(1 << 20);
 /// Whether the core has something else to do meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Mode {
+pub enum Mode {
     /// Nothing: the operation's end is waited for.
     Waited,
     /// Something: only the core's own time counts.
@@ -62,52 +62,58 @@ impl Mode {
 
 /// What is asked. Everything that a decision depends on, apart from what was learnt.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask {
-    pub(crate) kind: Kind,
+pub struct Ask {
+    /// What kind of operation.
+    pub kind: Kind,
     /// Bytes.
-    pub(crate) len: usize,
-    pub(crate) intent: Intent,
-    pub(crate) mode: Mode,
+    pub len: usize,
+    /// What its destination is for.
+    pub intent: Intent,
+    /// Who waits.
+    pub mode: Mode,
     /// A copy of this size would displace what the neighbour needs: see [`crowds`].
-    pub(crate) crowded: bool,
+    pub crowded: bool,
     /// How long the cpu may work on it in one go, in nanoseconds; 0: as long as it takes.
-    pub(crate) bound_ns: u32,
+    pub bound_ns: u32,
     /// Counts the caller's operations; any count that goes on will do. Says which ones are timed.
-    pub(crate) turn: u32,
+    pub turn: u32,
 }
 
 /// What a queue looks like now.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct QueueView {
+pub struct QueueView {
     /// It answers, and it has this operation and takes this size; a queue that does not is never chosen.
-    pub(crate) fit: bool,
+    pub fit: bool,
     /// Descriptors in it.
-    pub(crate) outstanding: u32,
+    pub outstanding: u32,
     /// Descriptors that it takes.
-    pub(crate) depth: u32,
+    pub depth: u32,
     /// Its device is on another NUMA node than the data, or than the caller if that is all that is known.
-    pub(crate) remote: bool,
+    pub remote: bool,
 }
 
 /// Who it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Choice {
-    pub(crate) by: Engine,
+pub struct Choice {
+    /// Who carries it out.
+    pub by: Engine,
     /// The caller is to say by [`Router::observe`] how long it took.
-    pub(crate) timed: bool,
+    pub timed: bool,
 }
 
 /// See [`Choice`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Engine {
+pub enum Engine {
     /// The calling cpu, or one that the caller asks for help.
     Cpu {
+        /// How it stores.
         stores: Stores,
         /// Bytes of a piece, where the whole would take longer than the bound allows.
         slice: Option<usize>,
     },
     /// The queue at this place of the list.
     Device {
+        /// The queue's place.
         queue: usize,
         /// The destination belongs into the cache, and has room there.
         to_cache: bool,
@@ -116,21 +122,30 @@ pub(crate) enum Engine {
 
 /// What an operation took.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Observation {
-    pub(crate) kind: Kind,
-    pub(crate) len: usize,
-    pub(crate) intent: Intent,
-    pub(crate) mode: Mode,
-    pub(crate) took: Took,
+pub struct Observation {
+    /// As it was asked.
+    pub kind: Kind,
+    /// As it was asked.
+    pub len: usize,
+    /// As it was asked.
+    pub intent: Intent,
+    /// As it was asked.
+    pub mode: Mode,
+    /// Who did it, and how long that took.
+    pub took: Took,
 }
 
 /// See [`Observation`]. Nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Took {
-    /// Only time in which the cpu worked on it.
-    Cpu { ns: f32 },
-    /// In a batch: each operation's share of `core_ns`.
+pub enum Took {
+    /// The cpu did it.
+    Cpu {
+        /// Only time in which it worked on it.
+        ns: f32,
+    },
+    /// A device did it. In a batch: each operation's share of `core_ns`.
     Device {
+        /// The queue's place in the list that was given.
         queue: usize,
         /// What was in the queue when it was submitted.
         ahead: u32,
@@ -141,13 +156,21 @@ pub(crate) enum Took {
     },
 }
 
+impl QueueView {
+    /// It may be given one more, and that is of use.
+    #[inline(always)]
+    fn is_open(&self) -> bool {
+        self.fit && self.outstanding < self.depth.min(DEPTH_USEFUL)
+    }
+}
+
 /// Whether a copy of `len` bytes displaces what the neighbour in the same cache needs: its two ranges and the neighbour's data together do not fit.
-pub(crate) fn crowds(len: usize, neighbour_needs: usize, cache: usize) -> bool {
+pub fn crowds(len: usize, neighbour_needs: usize, cache: usize) -> bool {
     neighbour_needs > 0 && len > cache.saturating_sub(neighbour_needs) / 2
 }
 
 /// The table, and what it was made from. Shared by all lanes: decisions load, observations store, and one that meets another is dropped.
-pub(crate) struct Router {
+pub struct Router {
     costs: Costs,
     /// Copies and fills of so many bytes and more are streamed.
     streamed_from: usize,
@@ -176,13 +199,25 @@ struct ModeRow {
 
 const INTENTS: usize = 3;
 
+/// The row of each kind's group, for the first intent.
+const FIRST_ROW: [u8; Kind::ALL.len()] = {
+    let mut rows = [0; Kind::ALL.len()];
+    let mut kind = 0;
+    while kind < rows.len() {
+        rows[kind] = (Group::of(Kind::ALL[kind]) as usize * INTENTS) as u8;
+        kind += 1;
+    }
+    rows
+};
+
+#[inline(always)]
 fn row_of(kind: Kind, intent: Intent) -> usize {
-    Group::of(kind) as usize * INTENTS + intent as usize
+    usize::from(FIRST_ROW[kind as usize]) + intent as usize
 }
 
 impl Router {
     /// `costs` is what is believed at first. `streamed_from`: see [`calibrate`](super::cpu::calibrate).
-    pub(crate) fn new(costs: Costs, streamed_from: usize) -> Self {
+    pub fn new(costs: Costs, streamed_from: usize) -> Self {
         let one = || AtomicU32::new(1f32.to_bits());
         let mode_row = |_| ModeRow { device: Default::default(), small: AtomicU32::new(0), trial: AtomicU64::new(0) };
         let row = |_| Row { modes: std::array::from_fn(mode_row), cpu_scale: std::array::from_fn(|_| one()) };
@@ -205,29 +240,33 @@ impl Router {
 
     /// Whether the cpu has it by far, so that asking further would cost more than it brings.
     #[inline(always)]
-    pub(crate) fn is_small(&self, kind: Kind, intent: Intent, mode: Mode, len: usize) -> bool {
+    pub fn is_small(&self, kind: Kind, intent: Intent, mode: Mode, len: usize) -> bool {
         // Relaxed, as everything here: words that stand alone, and an old one is as good an answer as a new one.
         len < self.rows[row_of(kind, intent)].modes[mode as usize].small.load(Relaxed) as usize
     }
 
     /// Chooses. `queues` in the same order each time.
-    pub(crate) fn decide(&self, ask: &Ask, queues: &[QueueView]) -> Choice {
-        if self.is_small(ask.kind, ask.intent, ask.mode, ask.len) {
+    #[inline]
+    pub fn decide(&self, ask: &Ask, queues: &[QueueView]) -> Choice {
+        let row = row_of(ask.kind, ask.intent);
+        let table = &self.rows[row].modes[ask.mode as usize];
+        if ask.len < table.small.load(Relaxed) as usize {
             return Choice { by: Engine::Cpu { stores: Stores::Plain, slice: None }, timed: false };
         }
-        let Some(queue) = self.best_queue(ask.len, queues) else {
-            return Choice { by: self.cpu(ask), timed: false };
+        // Nearly always there is one queue, and it has room.
+        let queue = match queues {
+            [only] if only.is_open() => Some(0),
+            [] | [_] => None,
+            several => self.best_queue(ask.len, several),
         };
-        let row = &self.rows[row_of(ask.kind, ask.intent)].modes[ask.mode as usize];
-        let trial = row.is_trial(octave_of(ask.len));
-        let mut device = row.is_device(bin_of(ask.len)) != trial;
+        let Some(queue) = queue else { return Choice { by: self.cpu(row, ask), timed: false } };
+        let bin = bin_of(ask.len);
+        let trial = table.is_trial(bin / PARTS);
+        let mut device = table.is_device(bin) != trial;
         let view = &queues[queue];
         // What the table cannot know. A trial is a trial whatever it costs now; it was saved for.
         if !trial && (ask.crowded || view.remote || (view.outstanding > 0 && ask.mode == Mode::Waited)) {
-            let crowding = if ask.crowded { self.costs.crowding_ns(ask.len) } else { 0.0 };
-            let before = if ask.mode == Mode::Waited { self.queueing_ns(queue, view) } else { 0.0 };
-            device = self.device_ns(ask.mode, Some(queue), ask.len) + before
-                < self.cpu_ns(row_of(ask.kind, ask.intent), ask.len) + crowding;
+            device = self.is_device_now(row, ask, queue, view);
         }
         let timed = trial || ask.turn % TIMED_EVERY == 0;
         if device {
@@ -235,12 +274,19 @@ impl Router {
             let to_cache = ask.intent == Intent::Soon && ask.len < self.streamed_from / 4;
             Choice { by: Engine::Device { queue, to_cache }, timed }
         } else {
-            Choice { by: self.cpu(ask), timed }
+            Choice { by: self.cpu(row, ask), timed }
         }
     }
 
+    /// By costs instead of the table.
+    fn is_device_now(&self, row: usize, ask: &Ask, queue: usize, view: &QueueView) -> bool {
+        let crowding = if ask.crowded { self.costs.crowding_ns(ask.len) } else { 0.0 };
+        let before = if ask.mode == Mode::Waited { self.queueing_ns(queue, view) } else { 0.0 };
+        self.device_ns(ask.mode, Some(queue), ask.len) + before < self.cpu_ns(row, ask.len) + crowding
+    }
+
     /// Learns from what an operation took. Not worth waiting for: if somebody else is learning, it is forgotten.
-    pub(crate) fn observe(&self, observation: &Observation) {
+    pub fn observe(&self, observation: &Observation) {
         let Some(mut learner) = self.try_learner() else { return };
         learner.observe(self, observation);
     }
@@ -250,11 +296,13 @@ impl Router {
         self.learner.try_lock()
     }
 
-    fn cpu(&self, ask: &Ask) -> Engine {
+    /// Not inlined: a decision for the device, which is to be short, does not come by.
+    #[inline(never)]
+    fn cpu(&self, row: usize, ask: &Ask) -> Engine {
         let large = ask.len >= if ask.crowded { self.streamed_from / 2 } else { self.streamed_from };
         let stores = if large { Stores::Streamed } else { Stores::Plain };
         let slice = (ask.bound_ns > 0 && ask.len > *SLICE.start()).then(|| {
-            let takes = self.cpu_ns(row_of(ask.kind, ask.intent), ask.len).max(1.0);
+            let takes = self.cpu_ns(row, ask.len).max(1.0);
             let fits = ask.len as f32 * (ask.bound_ns as f32 / takes);
             // A float that is too large becomes the largest size.
             (fits as usize).clamp(*SLICE.start(), *SLICE.end())
@@ -264,17 +312,10 @@ impl Router {
 
     /// The queue in which an operation would be done first, among those that are fit for it and not full.
     fn best_queue(&self, len: usize, queues: &[QueueView]) -> Option<usize> {
-        let open = |view: &QueueView| view.fit && view.outstanding < view.depth.min(DEPTH_USEFUL);
-        // Nearly always: one queue, or an idle one nearby.
-        match queues {
-            [] => return None,
-            [only] => return open(only).then_some(0),
-            _ => {}
-        }
         let done = |(place, view): (usize, &QueueView)| {
             (place, self.latency_ns(Some(place), len) + self.queueing_ns(place, view))
         };
-        let open = queues.iter().enumerate().filter(|(_, view)| open(view)).map(done);
+        let open = queues.iter().enumerate().filter(|(_, view)| view.is_open()).map(done);
         open.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(place, _)| place)
     }
 
@@ -333,6 +374,7 @@ enum Hold {
 }
 
 impl ModeRow {
+    #[inline(always)]
     fn is_device(&self, bin: usize) -> bool {
         self.device[bin / 64].load(Relaxed) >> (bin % 64) & 1 == 1
     }
@@ -346,6 +388,7 @@ impl ModeRow {
     }
 
     /// Takes the trial of this octave, if one is due.
+    #[inline(always)]
     fn is_trial(&self, octave: usize) -> bool {
         let bit = 1 << octave;
         // The load first: nearly always there is none, and then the line stays shared.

@@ -245,7 +245,8 @@ fn over_a_mix_of_sizes_no_fixed_policy_is_better() {
 
 #[test]
 fn it_follows_costs_that_change_by_2() {
-    let changes: [(&str, fn(&mut World)); 4] = [
+    type Change = (&'static str, fn(&mut World));
+    let changes: [Change; 4] = [
         ("the cpu is twice as slow", |world| {
             world.cpu_near *= 2.0;
             world.cpu_far *= 2.0;
