@@ -45,7 +45,8 @@ pub use {
     metrics::{LaneMetrics, Metrics, Misses},
     placement::{LaneInfo, Placement, Plan, Role, Sharing},
     poll::{
-        Peek, PeekError, PollCx, PollFn, Poller, PollerError, PollerHandle, PollerStats, Progress, WakeBy, poll_fn,
+        Doorbell, Peek, PeekError, PollCx, PollFn, Poller, PollerError, PollerHandle, PollerStats, Progress, WakeBy,
+        poll_fn,
     },
     runtime::{Handle, LaneRunner, Runtime, Where},
     sched::join::{BlockingJoinError, WouldDeadlock},

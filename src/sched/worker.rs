@@ -202,8 +202,10 @@ impl Worker {
             // Building a poller is user code and may take long. Nobody is woken for a task while somebody is counted as searching.
             self.leave_search();
         }
+        let mut adopted = false;
         for _ in 0..DRAIN_MAX {
             let Some(adoption) = self.me.inbox.pop() else { break };
+            adopted = true;
             let lane = &self.me;
             // For the report of a shutdown that finds the lane in there.
             *lane.poller_names.lock() = (Arc::default(), vec![adoption.name().into()]);
@@ -215,7 +217,10 @@ impl Worker {
         }
         self.inbox_left = !self.own().inbox.is_empty();
         self.pollers.hear_stops(phase >= Phase::Draining);
-        self.pollers_changed();
+        if adopted {
+            // Not for a mere ring: there may be as many of them as events.
+            self.pollers_changed();
+        }
         true
     }
 
