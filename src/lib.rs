@@ -11,6 +11,7 @@ pub(crate) mod sync;
 #[allow(unsafe_code)]
 pub(crate) mod task;
 
+pub mod ring;
 pub(crate) mod sched;
 
 #[cfg(not(twolane_loom))]
@@ -58,6 +59,7 @@ pub use {
 #[doc(hidden)]
 #[allow(missing_docs)]
 pub mod model {
+    pub use crate::ring;
     pub use crate::sched::model as sched;
     pub use crate::task::model as task;
 }
