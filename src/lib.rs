@@ -11,6 +11,7 @@ pub(crate) mod sync;
 #[allow(unsafe_code)]
 pub(crate) mod task;
 
+pub mod ring;
 pub(crate) mod sched;
 
 #[cfg(not(twolane_loom))]
@@ -44,7 +45,8 @@ pub use {
     metrics::{LaneMetrics, Metrics, Misses},
     placement::{LaneInfo, Placement, Plan, Role, Sharing},
     poll::{
-        Peek, PeekError, PollCx, PollFn, Poller, PollerError, PollerHandle, PollerStats, Progress, WakeBy, poll_fn,
+        Doorbell, Peek, PeekError, PollCx, PollFn, Poller, PollerError, PollerHandle, PollerStats, Progress, WakeBy,
+        poll_fn,
     },
     runtime::{Handle, LaneRunner, Runtime, Where},
     sched::join::{BlockingJoinError, WouldDeadlock},
@@ -57,6 +59,7 @@ pub use {
 #[allow(missing_docs)]
 pub mod model {
     pub use crate::offload::model as offload;
+    pub use crate::ring;
     pub use crate::sched::model as sched;
     pub use crate::task::model as task;
 }

@@ -5,6 +5,7 @@
 //! cheaper: a [`Peek`] (a word that shows whether there is anything to do) and [`WakeBy`] (how it can be woken from a park).
 
 mod cx;
+mod doorbell;
 pub(crate) mod fds;
 mod handle;
 #[allow(unsafe_code)]
@@ -15,8 +16,11 @@ mod set;
 
 pub use cx::PollCx;
 pub(crate) use cx::Ports;
+pub use doorbell::Doorbell;
+pub(crate) use doorbell::Rung;
 pub(crate) use handle::{Adoption, AnyPoller, Bell, Unbuilt, adoption};
 pub use handle::{PollerError, PollerHandle, PollerStats};
+use peek::KeptPeek;
 pub use peek::{Peek, PeekError};
 pub use poll_fn::{PollFn, poll_fn};
 pub use poller::{Poller, Progress, WakeBy};

@@ -46,7 +46,7 @@ where
 pub struct PollFn<F> {
     poll: F,
     wake: Wake,
-    peek: Option<Peek>,
+    peek: Option<Peek<'static>>,
     lend_while_armed: bool,
 }
 
@@ -68,14 +68,14 @@ impl<F> PollFn<F> {
         Ok(self)
     }
 
-    /// The lane may park; whoever gives this poller work calls [`PollerHandle::ring`](super::PollerHandle::ring).
+    /// The lane may park; whoever gives this poller work rings its lane's [`Doorbell`](super::Doorbell).
     pub fn ring(mut self) -> Self {
         self.wake = Wake::Ring;
         self
     }
 
     /// A word that shows whether there is anything to do; see [`Peek`].
-    pub fn peek(mut self, peek: Peek) -> Self {
+    pub fn peek(mut self, peek: Peek<'static>) -> Self {
         self.peek = Some(peek);
         self
     }
@@ -101,7 +101,7 @@ where
             Wake::Fd(fd) => WakeBy::Fd(fd.as_fd()),
         }
     }
-    fn peek(&self) -> Option<Peek> {
+    fn peek(&self) -> Option<Peek<'_>> {
         self.peek
     }
     fn lend_while_armed(&self) -> bool {

@@ -11,7 +11,7 @@ use crate::error::{Error, Rejected, RejectedBecause};
 use crate::metrics::{LaneMetrics, Metrics, Misses};
 use crate::offload::{Center, Copies};
 use crate::placement::{LaneInfo, Role};
-use crate::poll::{Adoption, Poller, PollerHandle, adoption};
+use crate::poll::{Adoption, Doorbell, Poller, PollerHandle, adoption};
 use crate::sched::current;
 use crate::sched::join::{self, WouldDeadlock};
 use crate::sched::phase::Phase;
@@ -228,6 +228,19 @@ impl Handle {
     #[must_use]
     pub fn copies(&self) -> Copies {
         Copies::new(Arc::clone(&self.center))
+    }
+
+    /// What wakes a lane, by its number: for producers that write to memory which the lane's pollers look at.
+    ///
+    /// Inside a closure given to [`spawn_poller_with`](Self::spawn_poller_with), the number is `info.lane()`.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchLane`].
+    pub fn doorbell(&self, lane: usize) -> Result<Doorbell, Error> {
+        match self.shared.lanes().len() {
+            lanes if lane < lanes => Ok(self.shared.doorbell(lane)),
+            _ => Err(no_such_lane(format!("lane {lane}"), self.shared.lanes())),
+        }
     }
 
     /// What the lanes did so far. Costs the lanes nothing.

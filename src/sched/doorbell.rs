@@ -80,7 +80,14 @@ impl Doorbell {
         self.take_wake()
     }
 
-    /// The second half of a ring, alone: for callers whose own fence already orders their push (`Sleepers::notify`).
+    /// Wakes the lane if it is parked, and lets it be if it is awake or dozes. Enough for whoever published where the full pass of *Re-check* looks:
+    /// that pass comes after *SleepFence*, so it sees what was published before *PostFence*, or this sees the announcement.
+    pub(crate) fn ring_if_parked(&self) -> Wake {
+        fence(SeqCst); // PostFence: pairs with SleepFence in `announce`.
+        self.take_wake()
+    }
+
+    /// *TakeWake*: the second half of a ring. The caller's fence already orders its push.
     fn take_wake(&self) -> Wake {
         // Relaxed: only the fences order this word against the epoch; its own value is decided by the swap below.
         if self.parked.load(Relaxed) == AWAKE {

@@ -24,7 +24,7 @@ use super::slot::Slot;
 use crate::RejectedBecause;
 use crate::metrics::LaneCounters;
 use crate::placement::{LaneInfo, Role};
-use crate::poll::fds;
+use crate::poll::{self, fds};
 use crate::task::{Kind, Ran, Registry, Runnable, Schedule};
 use crate::wait::WaitReport;
 use crate::wait::clock::{Clock, Ticks};
@@ -267,14 +267,12 @@ impl Shared {
 
     /// Makes a lane look at everything again, whatever it does.
     pub(crate) fn ring(&self, lane: usize) {
-        let lane = self.lane(lane);
-        match lane.doorbell.ring() {
-            Wake::NotNeeded => return,
-            Wake::Futex => {}
-            // A lane announces a park in epoll only after it has made its bell.
-            Wake::Eventfd => lane.bell.get().into_iter().for_each(fds::ring),
-        }
-        lane.counters.wakes.add(1);
+        self.lane(lane).carry_out(self.lane(lane).doorbell.ring());
+    }
+
+    /// What users ring a lane by.
+    pub(crate) fn doorbell(&self, lane: usize) -> poll::Doorbell {
+        poll::Doorbell::new(lane, self.lanes[lane].clone())
     }
 
     pub(crate) fn ring_all(&self) {
@@ -314,6 +312,17 @@ impl Shared {
 }
 
 impl Lane {
+    /// Makes the system call that a ring has become, if it has.
+    fn carry_out(&self, wake: Wake) {
+        match wake {
+            Wake::NotNeeded => return,
+            Wake::Futex => {}
+            // A lane announces a park in epoll only after it has made its bell.
+            Wake::Eventfd => self.bell.get().into_iter().for_each(fds::ring),
+        }
+        self.counters.wakes.add(1);
+    }
+
     /// What it does now, as far as another thread can tell.
     pub(crate) fn doing(&self) -> String {
         // Relaxed: a hint for people.
@@ -340,9 +349,19 @@ impl Schedule for Shared {
     }
 }
 
-impl crate::poll::Bell for Shared {
-    fn ring(&self, lane: usize) {
-        Shared::ring(self, lane);
+impl poll::Rung for Lane {
+    fn ring(&self) {
+        self.carry_out(self.doorbell.ring());
+    }
+
+    fn ring_if_parked(&self) {
+        self.carry_out(self.doorbell.ring_if_parked());
+    }
+}
+
+impl poll::Bell for Shared {
+    fn doorbell(&self, lane: usize) -> poll::Doorbell {
+        Shared::doorbell(self, lane)
     }
 
     fn may_block(&self, lane: usize, wait: &mut dyn FnMut()) -> bool {

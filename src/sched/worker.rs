@@ -202,8 +202,10 @@ impl Worker {
             // Building a poller is user code and may take long. Nobody is woken for a task while somebody is counted as searching.
             self.leave_search();
         }
+        let mut adopted = false;
         for _ in 0..DRAIN_MAX {
             let Some(adoption) = self.me.inbox.pop() else { break };
+            adopted = true;
             let lane = &self.me;
             // For the report of a shutdown that finds the lane in there.
             *lane.poller_names.lock() = (Arc::default(), vec![adoption.name().into()]);
@@ -215,11 +217,15 @@ impl Worker {
         }
         self.inbox_left = !self.own().inbox.is_empty();
         self.pollers.hear_stops(phase >= Phase::Draining);
-        if self.pollers.rouse() {
+        let roused = self.pollers.rouse();
+        if roused {
             // Called here, and not by the turn of a poll lane, for which a compute lane would have to end its search: mostly the ring was not for them.
             let _ = self.pass(Sweep::Full);
         }
-        self.pollers_changed();
+        if adopted || roused {
+            // Not for a mere ring: there may be as many of them as events.
+            self.pollers_changed();
+        }
         true
     }
 
