@@ -26,6 +26,8 @@ pub(crate) struct OffloadConfig {
     pub explicit: Vec<WorkQueue>,
     #[cfg(feature = "sim")]
     pub models: Vec<crate::sim::dsa::DriverSide>,
+    #[cfg(feature = "sim")]
+    pub null: Vec<crate::sim::dsa::NullQueue>,
 }
 
 impl Builder {
@@ -72,6 +74,14 @@ impl Builder {
     #[must_use]
     pub fn model_device(mut self, device: &crate::sim::dsa::Device) -> Self {
         self.offload.models.push(crate::sim::dsa::DriverSide::new(device));
+        self
+    }
+
+    /// Lets copies go to a queue that does nothing and is [finished by hand](crate::sim::dsa::NullQueue): for counting instructions.
+    #[cfg(feature = "sim")]
+    #[must_use]
+    pub fn null_queue(mut self, queue: &crate::sim::dsa::NullQueue) -> Self {
+        self.offload.null.push(queue.clone());
         self
     }
 }
