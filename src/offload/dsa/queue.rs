@@ -4,6 +4,7 @@
 //! operations on the old one may be outstanding for ever: their credits and their quarantine stay with the old one. A [`QueueId`] therefore says
 //! which opening it was.
 
+mod copies;
 mod credits;
 mod health;
 mod set;
@@ -38,6 +39,7 @@ pub(crate) struct Limits {
 pub(crate) struct Queue {
     portal: Box<dyn Portal>,
     limits: Limits,
+    copies: copies::Copies,
     credits: Credits,
     health: Health,
     name: Box<str>,
@@ -48,7 +50,8 @@ impl Queue {
     /// `name` as people know it (`wq0.1`); `node`: the device's NUMA node, where it is known.
     pub(crate) fn new(name: &str, node: Option<u32>, limits: Limits, portal: Box<dyn Portal>) -> Self {
         let credits = Credits::new(limits.in_flight_max);
-        Self { portal, limits, credits, health: Health::new(), name: name.into(), node }
+        let copies = copies::Copies::new(&limits);
+        Self { portal, limits, copies, credits, health: Health::new(), name: name.into(), node }
     }
 
     /// Takes a credit and submits. [`Submitted::Full`] also means: no credit left. A dead portal makes the queue [`Condition::Dead`].
@@ -122,6 +125,12 @@ impl Queue {
         self.portal.retire();
     }
 
+    /// Templates of copies.
+    #[inline]
+    pub(crate) fn copies(&self) -> &copies::Copies {
+        &self.copies
+    }
+    #[inline]
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }

@@ -222,6 +222,15 @@ impl Descriptor {
             .with(DIF_DESTINATION_APP, tags.application as u64)
     }
 
+    /// As this MEMMOVE, which reports to a record: of other memory, and to another record. Everything else is as it is here.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) const fn again(&self, source: u64, destination: u64, bytes: u32, record: u64) -> Self {
+        let [common, ..] = self.words;
+        let (source, destination, bytes) = (source.to_le(), destination.to_le(), (bytes as u64).to_le());
+        Self { words: [common, record.to_le(), source, destination, bytes, 0, 0, 0] }
+    }
+
     /// With the address of a completion record, aligned to 32 bytes, and [`Flags::CRAV`].
     #[must_use]
     pub const fn report_to(self, record: u64) -> Self {

@@ -180,7 +180,9 @@ impl Copying {
     }
 
     fn poll(&mut self) -> Poll<Settled> {
-        let polled = self.ticket.as_mut().expect("not over").poll(&self.waker);
+        let op = self.operation();
+        // SAFETY: it is what was submitted, of buffers that are here.
+        let polled = unsafe { self.ticket.as_mut().expect("not over").poll(|| op, &self.waker) };
         if polled.is_ready()
             && !matches!(polled, Poll::Ready(Settled::Failed(crate::offload::Failure::Quarantined { .. })))
         {
