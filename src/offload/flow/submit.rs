@@ -139,7 +139,9 @@ impl Core {
             // SAFETY: in bounds, since there are at most LIST_LEN children; the list belongs to the batch's slot, which is ours.
             let written = unsafe { write(&ops[count], how.manner, queue, record, list.add(count)) };
             let Ok(needs_write_back) = written else { break };
-            write_back |= u64::from(needs_write_back) << slot;
+            if needs_write_back {
+                write_back |= 1 << slot;
+            }
             page.memory.clear_record(slot);
             let here = page.slot(slot);
             here.set_origin(Origin { queue: how.queue.index(), credit: false });
@@ -197,7 +199,7 @@ impl Core {
 
     /// The queue, if it is worth a try.
     #[inline]
-    pub(super) fn up(&self, id: QueueId) -> Result<&Queue, Refused> {
+    fn up(&self, id: QueueId) -> Result<&Queue, Refused> {
         let Some(queue) = self.queues.find(id) else { return Err(Refused::QueueDown(None)) };
         if !queue.health().is_up() {
             return Err(down(queue));
@@ -267,9 +269,8 @@ pub(super) unsafe fn write(
     to: *mut Descriptor,
 ) -> Result<bool, Unsuited> {
     if let Operation::Copy { src, dst, len } = *op {
-        if let Some((descriptor, write_back)) = queue.copies().prepare(manner, src, dst, len, record) {
-            // SAFETY: the caller's promise.
-            unsafe { to.write(descriptor) };
+        // SAFETY: the caller's promise.
+        if let Some(write_back) = unsafe { queue.copies().write(manner, (src, dst, len), record, to) } {
             return Ok(write_back);
         }
     }

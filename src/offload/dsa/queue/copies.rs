@@ -11,9 +11,16 @@ use crate::offload::{Intent, Operation};
 /// A template an intent. See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Copies {
-    by_intent: [Option<Prepared>; 3],
+    by_intent: [Template; 3],
     /// The largest, in bytes.
     len_max: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Template {
+    /// [`Descriptor::common`]; 0, which no MEMMOVE has: there is no template.
+    common: u64,
+    write_back: bool,
 }
 
 impl Copies {
@@ -21,34 +28,45 @@ impl Copies {
         let template = |intent| {
             let op = Operation::Copy { src: std::ptr::null(), dst: std::ptr::null_mut(), len: 1 };
             let ordered = limits.general.contains(GenCap::OVERLAPPING_COPY);
-            prepare(&op, Manner { intent, block_on_fault: false }, limits, 0).ok().filter(|_| ordered)
+            match prepare(&op, Manner { intent, block_on_fault: false }, limits, 0) {
+                Ok(Prepared { descriptor, write_back }) if ordered => {
+                    Template { common: descriptor.common(), write_back }
+                }
+                _ => Template { common: 0, write_back: false },
+            }
         };
         let len_max = usize::try_from(limits.transfer_max.min(u32::MAX.into())).unwrap_or(usize::MAX);
         Self { by_intent: [Intent::Soon, Intent::Cold, Intent::Durable].map(template), len_max }
     }
 
-    /// What [`prepare`] would say of this copy, if there is a template for it.
+    /// Writes what [`prepare`] would say of this copy, if there is a template for it. Returns whether the CPU has to write back its destination.
+    ///
+    /// # Safety
+    /// `to` is valid for a write, and aligned.
     #[inline(always)]
-    pub(crate) fn prepare(
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn write(
         &self,
         manner: Manner,
-        src: *const u8,
-        dst: *mut u8,
-        len: usize,
+        (src, dst, len): (*const u8, *mut u8, usize),
         record: u64,
-    ) -> Option<(Descriptor, bool)> {
-        let template = self.by_intent[manner.intent as usize % 3].as_ref()?;
-        // One comparison for both ends: 0 wraps.
-        if manner.block_on_fault || len.wrapping_sub(1) >= self.len_max {
+        to: *mut Descriptor,
+    ) -> Option<bool> {
+        let template = self.by_intent[manner.intent as usize % 3];
+        // One comparison for both ends of the length: 0 wraps.
+        if template.common == 0 || manner.block_on_fault || len.wrapping_sub(1) >= self.len_max {
             return None;
         }
+        let (src, dst) = (src.addr() as u64, dst.addr() as u64);
         // At most u32::MAX, see `new`.
-        let descriptor = template.descriptor.again(src.addr() as u64, dst.addr() as u64, len as u32, record);
-        Some((descriptor, template.write_back))
+        // SAFETY: the caller's promise.
+        unsafe { Descriptor::write_memmove(to, template.common, src, dst, len as u32, record) };
+        Some(template.write_back)
     }
 }
 
 #[cfg(test)]
+#[allow(unsafe_code)]
 mod tests {
     use super::*;
     use crate::offload::dsa::abi::{OpCap, Opcode, Version};
@@ -75,9 +93,11 @@ mod tests {
                         let (src, dst) =
                             (std::ptr::without_provenance(0x1_2345), std::ptr::without_provenance_mut(0x77_7777));
                         let want = prepare(&Operation::Copy { src, dst, len }, manner, &limits, 0x40);
-                        let got = copies.prepare(manner, src, dst, len, 0x40);
+                        let mut descriptor = Descriptor::ZERO;
+                        // SAFETY: it is here.
+                        let got = unsafe { copies.write(manner, (src, dst, len), 0x40, &mut descriptor) };
                         match got {
-                            Some((descriptor, write_back)) => assert_eq!(want, Ok(Prepared { descriptor, write_back })),
+                            Some(write_back) => assert_eq!(want, Ok(Prepared { descriptor, write_back })),
                             None => assert!(
                                 want.is_err() || block_on_fault || !general.contains(plain),
                                 "{len} {intent:?} has a template"
