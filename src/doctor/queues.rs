@@ -81,7 +81,8 @@ pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
     }
     for device in devices {
         findings.push(device_finding(seen, device));
-        findings.extend(device.queues.iter().map(|queue| queue_finding(seen, queue)));
+        let configured = device.queues.iter().filter(|queue| queue.verdict != Err(Why::Unconfigured));
+        findings.extend(configured.map(|queue| queue_finding(seen, queue)));
     }
     if devices.iter().flat_map(|device| &device.queues).any(|queue| queue.verdict.is_ok()) {
         findings.extend(raw_io(seen.identity.as_ref()));
@@ -154,12 +155,17 @@ fn device_finding(seen: &Seen, device: &DeviceSeen) -> Finding {
 fn queue_finding(seen: &Seen, queue: &QueueSeen) -> Finding {
     let QueueSeen { name, device, .. } = queue;
     let path = format!("{device}/{name}");
+    let instructions = seen.processor.instructions;
     let is = format!("{path} ({} {}, {})", word(&queue.mode), word(&queue.kind), word(&queue.state));
     match &queue.verdict {
-        Ok(_) if queue.mode == "shared" && !seen.processor.instructions.enqcmd => ABOUT
+        Ok(_) if queue.mode == "shared" && !instructions.enqcmd => ABOUT
             .info("queues.no-enqcmd", format!("{is} is shared, and the cpu does not state ENQCMD."))
             .why("Only write(2) on the node can submit to it, on kernels from 6.10 on. A dedicated queue needs no ENQCMD.")
             .mend_all(advice::reconfigure(&path, "--mode=dedicated"))
+            .unseen(),
+        Ok(_) if queue.mode == "dedicated" && !instructions.movdir64b => ABOUT
+            .info("queues.no-movdir64b", format!("{is} is dedicated, and the cpu does not state MOVDIR64B."))
+            .why("Only write(2) on the node can submit to it, on kernels from 6.10 on. Does a hypervisor hide the instruction?")
             .unseen(),
         Ok(_) => ABOUT.ok("queues.usable", format!("{is} can be used by this process.")).unseen(),
         Err(why) => obstacle(seen, &is, why, Beside { device, queue: Some(name) }),
@@ -190,7 +196,7 @@ fn told(why: &Why) -> (&'static str, Severity, &'static str) {
         Why::DeviceNotEnabled { .. } => {
             ("queues.device-disabled", Info, "It must be configured and enabled before it has queues.")
         }
-        Why::NoQueue => (
+        Why::NoQueue | Why::Unconfigured => (
             "queues.unconfigured",
             Info,
             "Its queues are described beside it in /sys/bus/dsa/devices, if the driver has set it up.",

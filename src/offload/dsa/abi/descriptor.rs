@@ -27,36 +27,42 @@ impl Descriptor {
     pub const ZERO: Self = Self { words: [0; 8] };
 
     /// An operation whose fields are all zero.
+    #[inline]
     #[must_use]
     pub const fn new(opcode: Opcode) -> Self {
         Self::ZERO.with(OPCODE, opcode.0 as u64)
     }
 
     /// NOOP: nothing, and a completion.
+    #[inline]
     #[must_use]
     pub const fn noop() -> Self {
         Self::new(Opcode::NOOP)
     }
 
     /// BATCH: `count` descriptors from address `list` on.
+    #[inline]
     #[must_use]
     pub const fn batch(list: u64, count: u32) -> Self {
         Self::new(Opcode::BATCH).with(LIST, list).with(COUNT, count as u64)
     }
 
     /// DRAIN, without readback. Needs [`Flags::RCR`].
+    #[inline]
     #[must_use]
     pub const fn drain() -> Self {
         Self::new(Opcode::DRAIN)
     }
 
     /// MEMMOVE.
+    #[inline]
     #[must_use]
     pub const fn memmove(source: u64, destination: u64, bytes: u32) -> Self {
         Self::moving(Opcode::MEMMOVE, source, destination, bytes)
     }
 
     /// MEMFILL with a pattern of 8 bytes, the lowest byte of `pattern` first.
+    #[inline]
     #[must_use]
     pub const fn fill(pattern: u64, destination: u64, bytes: u32) -> Self {
         let descriptor = Self::new(Opcode::MEMFILL).with(PATTERN, pattern);
@@ -250,18 +256,21 @@ impl Descriptor {
     }
 
     /// With the address of a completion record, aligned to 32 bytes, and [`Flags::CRAV`].
+    #[inline]
     #[must_use]
     pub const fn report_to(self, record: u64) -> Self {
         self.with(COMPLETION_ADDRESS, record).with_flags(Flags::CRAV)
     }
 
     /// With these flags besides those that are set.
+    #[inline]
     #[must_use]
     pub const fn with_flags(self, flags: Flags) -> Self {
         self.with(FLAGS, self.flags().union(flags).bits() as u64)
     }
 
     /// With another value in a field. Bits beyond the field's size are dropped; debug builds panic on them.
+    #[inline]
     #[must_use]
     pub const fn with(mut self, field: Field, value: u64) -> Self {
         self.set(field, value);
@@ -269,6 +278,7 @@ impl Descriptor {
     }
 
     /// Writes a value to a field, as [`with`](Self::with).
+    #[inline]
     pub const fn set(&mut self, field: Field, value: u64) {
         debug_assert!(value <= field.max(), "a value fits its field");
         let (word, shift) = (field.offset() / 8, 8 * (field.offset() % 8) as u32);
@@ -277,6 +287,7 @@ impl Descriptor {
     }
 
     /// What is in a field, whether or not the operation has it.
+    #[inline]
     #[must_use]
     pub const fn value(&self, field: Field) -> u64 {
         let (word, shift) = (field.offset() / 8, 8 * (field.offset() % 8) as u32);
@@ -284,12 +295,14 @@ impl Descriptor {
     }
 
     /// The operation.
+    #[inline]
     #[must_use]
     pub const fn opcode(&self) -> Opcode {
         Opcode(self.value(OPCODE) as u8)
     }
 
     /// The flags.
+    #[inline]
     #[must_use]
     pub const fn flags(&self) -> Flags {
         Flags::from_bits(self.value(FLAGS) as u32)
@@ -331,6 +344,7 @@ impl Descriptor {
     }
 
     /// The bytes, in the order of their addresses.
+    #[inline]
     #[must_use]
     pub const fn to_bytes(self) -> [u8; DESCRIPTOR_BYTES] {
         let mut bytes = [0; DESCRIPTOR_BYTES];
@@ -387,8 +401,11 @@ mod tests {
     use super::super::dif::BlockSize;
     use super::*;
 
-    /// Bytes written down from the tables of the specification: offset and what stands from there on; all others are zero.
-    fn golden(parts: &[(usize, &[u8])]) -> [u8; 64] {
+    /// An offset, and the bytes from there on.
+    type Part<'a> = (usize, &'a [u8]);
+
+    /// Bytes written down from the tables of the specification; all that no part has are zero.
+    fn golden(parts: &[Part<'_>]) -> [u8; 64] {
         let mut bytes = [0; 64];
         for (at, part) in parts {
             bytes[*at..at + part.len()].copy_from_slice(part);
@@ -414,7 +431,7 @@ mod tests {
     fn constructors_write_the_bytes_of_the_tables() {
         let dif = DifFlags::of(BlockSize::B4096) | DifFlags::INVERT_CRC_SEED;
         let (source, destination) = (SourceFlags::ALL_F, DestinationFlags::FIXED_REFERENCE);
-        let cases: [(Descriptor, &[(usize, &[u8])]); 22] = [
+        let cases: [(Descriptor, &[Part<'_>]); 22] = [
             (Descriptor::noop(), &[]),
             (Descriptor::batch(A, 0x20), &[(7, &[0x01]), (16, A_LE), (32, &[0x20])]),
             (Descriptor::drain(), &[(7, &[0x02])]),

@@ -74,18 +74,21 @@ impl Flags {
     pub const MASK: Self = Self(0x00ff_ffff);
 
     /// From a number; bits from 24 up are dropped, there is no room for them.
+    #[inline]
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits & Self::MASK.0)
     }
 
     /// As a number.
+    #[inline]
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
     }
 
     /// Whether all of `flags` are set.
+    #[inline]
     #[must_use]
     pub const fn contains(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
@@ -104,6 +107,7 @@ impl Flags {
     }
 
     /// Those of both.
+    #[inline]
     #[must_use]
     pub const fn union(self, flags: Self) -> Self {
         Self(self.0 | flags.0)

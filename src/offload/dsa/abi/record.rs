@@ -53,6 +53,7 @@ impl CompletionRecord {
     pub const DELTA_OVERFLOW: u8 = 2;
 
     /// How the descriptor ended.
+    #[inline]
     #[must_use]
     pub const fn status(&self) -> Status {
         Status::of(self.status_byte)
@@ -237,12 +238,14 @@ impl CompletionSlot {
     }
 
     /// What a descriptor's [`report_to`](super::Descriptor::report_to) takes.
+    #[inline]
     #[must_use]
     pub fn address(&self) -> u64 {
         std::ptr::from_ref(self).addr() as u64
     }
 
     /// The status byte as it is now; zero while the device has not answered. What the device wrote before it is seen after this.
+    #[inline]
     #[must_use]
     pub fn status_byte(&self) -> u8 {
         // Acquire: partner of the device's write, which comes after its data; in the model, of the Release in `publish`.
@@ -250,6 +253,7 @@ impl CompletionSlot {
     }
 
     /// The record, once the device has answered.
+    #[inline]
     #[must_use]
     pub fn record(&self) -> Option<CompletionRecord> {
         let status_byte = self.status_byte();
@@ -267,6 +271,7 @@ impl CompletionSlot {
 
     /// Zeroes the status, for the next descriptor; no other one may have this slot. The caller's store fence comes between this and the
     /// submission.
+    #[inline]
     pub fn clear(&self) {
         // Relaxed: the submission's fence orders it before the device may write.
         self.status.store(0, Ordering::Relaxed);

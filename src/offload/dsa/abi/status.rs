@@ -79,12 +79,14 @@ impl Status {
     pub const WRITE_FAULT: u8 = 0x80;
 
     /// The code in a record's first byte. Bits 6 and 7 are no part of it.
+    #[inline]
     #[must_use]
     pub const fn of(byte: u8) -> Self {
         Self(byte & Self::CODE_MASK)
     }
 
     /// As a number.
+    #[inline]
     #[must_use]
     pub const fn code(self) -> u8 {
         self.0

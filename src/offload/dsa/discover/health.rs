@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::WorkQueue;
+use super::files::Attributes;
+use super::{WorkQueue, parse};
+use crate::offload::dsa::abi::SwError;
 
 /// How a queue does. Nothing in user space tells of a change: a portal that is mapped stays mapped, and takes what it is given for nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,16 @@ impl HealthFile {
     pub fn read(&self) -> Health {
         let (queue, device) = (word(&self.queue), word(&self.device));
         health(queue.as_ref().map(Word::text), device.as_ref().map(Word::text))
+    }
+}
+
+impl WorkQueue {
+    /// The last error of its device that no completion record told, read now: for the words of an operation that was never answered. It may be
+    /// another queue's. `None` for a queue that was described by hand, and where the file is gone or means nothing.
+    #[must_use]
+    pub fn device_error(&self) -> Option<SwError> {
+        let device = Attributes::of(self.sysfs.as_ref()?.join(".."));
+        device.value("errors", parse::errors).ok().flatten().filter(SwError::valid)
     }
 }
 

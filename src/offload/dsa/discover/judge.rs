@@ -67,8 +67,8 @@ pub(crate) struct Node {
     pub(crate) open_to_us: Option<bool>,
 }
 
-/// A device with so many queues. The gravest obstacle first.
-pub(super) fn device(read: DeviceRead, queues: usize) -> Result<DeviceFacts, Why> {
+/// A device. The gravest obstacle first.
+pub(super) fn device(read: DeviceRead) -> Result<DeviceFacts, Why> {
     let DeviceRead { state, command, pasid_enabled, version, capabilities, operations, numa_node } = read;
     let state = state?.ok_or(Why::Missing { file: "state" })?;
     if state == "halted" {
@@ -79,9 +79,6 @@ pub(super) fn device(read: DeviceRead, queues: usize) -> Result<DeviceFacts, Why
     }
     if state != "enabled" {
         return Err(Why::DeviceNotEnabled { state, command });
-    }
-    if queues == 0 {
-        return Err(Why::NoQueue);
     }
     Ok(DeviceFacts {
         version: version?.unwrap_or(Version::V1_0),
@@ -101,6 +98,9 @@ pub(super) fn queue(
     node: Option<Node>,
 ) -> Result<WorkQueue, Why> {
     let kind = read.kind?.ok_or(Why::Missing { file: "type" })?;
+    if kind == "none" && read.state == Ok(Some("disabled".into())) {
+        return Err(Why::Unconfigured);
+    }
     // Kernels before 6.7 have no driver_name.
     let driver = read.driver?.unwrap_or_default();
     if kind != "user" || !matches!(driver.as_str(), "" | "user") {
@@ -210,7 +210,7 @@ mod tests {
 
     fn judged(queue_read: QueueRead, node: Option<Node>) -> Result<WorkQueue, Why> {
         let path = PathBuf::from("/d/wq1.0");
-        queue(queue_read, &device(good_device(), 1), path, node)
+        queue(queue_read, &device(good_device()), path, node)
     }
 
     fn open() -> Option<Node> {
@@ -259,7 +259,8 @@ mod tests {
     fn every_obstacle_of_a_queue_is_named() {
         let nonsense = |file| Why::Nonsense { file, text: "?".into() };
         type Change = fn(&mut QueueRead);
-        let cases: [(Change, Why); 15] = [
+        let cases: [(Change, Why); 16] = [
+            (|q| (q.kind, q.state) = (Ok(Some("none".into())), Ok(Some("disabled".into()))), Why::Unconfigured),
             (|q| q.kind = Ok(Some("kernel".into())), Why::NotForUsers { kind: "kernel".into(), driver: "user".into() }),
             (
                 |q| q.driver = Ok(Some("dmaengine".into())),
@@ -288,8 +289,8 @@ mod tests {
                 Why::NotEnabled { state: "disabled".into(), command: Some(CommandStatus(0)) },
             ),
             (
-                |q| (q.kind, q.state) = (Ok(Some("none".into())), Ok(Some("disabled".into()))),
-                Why::NotForUsers { kind: "none".into(), driver: "user".into() },
+                |q| (q.kind, q.state) = (Ok(Some("kernel".into())), Ok(Some("disabled".into()))),
+                Why::NotForUsers { kind: "kernel".into(), driver: "user".into() },
             ),
         ];
         for (change, why) in cases {
@@ -311,23 +312,22 @@ mod tests {
     fn every_obstacle_of_a_device_is_named() {
         type Change = fn(&mut DeviceRead);
         let disabled = Why::DeviceNotEnabled { state: "disabled".into(), command: Some(CommandStatus(0)) };
-        let cases: [(Change, usize, Why); 8] = [
-            (|d| d.state = Ok(Some("halted".into())), 1, Why::DeviceHalted),
-            (|d| d.state = Ok(Some("disabled".into())), 1, disabled),
-            (|d| d.state = Ok(None), 1, Why::Missing { file: "state" }),
-            (|d| d.pasid_enabled = Ok(Some(false)), 1, Why::NoPasid),
-            (|_| {}, 0, Why::NoQueue),
-            (|d| d.capabilities = Err(Why::Missing { file: "gen_cap" }), 1, Why::Missing { file: "gen_cap" }),
-            (|d| d.operations = Err(Why::Missing { file: "op_cap" }), 1, Why::Missing { file: "op_cap" }),
+        let cases: [(Change, Why); 7] = [
+            (|d| d.state = Ok(Some("halted".into())), Why::DeviceHalted),
+            (|d| d.state = Ok(Some("disabled".into())), disabled),
+            (|d| d.state = Ok(None), Why::Missing { file: "state" }),
+            (|d| d.pasid_enabled = Ok(Some(false)), Why::NoPasid),
+            (|d| d.capabilities = Err(Why::Missing { file: "gen_cap" }), Why::Missing { file: "gen_cap" }),
+            (|d| d.operations = Err(Why::Missing { file: "op_cap" }), Why::Missing { file: "op_cap" }),
             // The gravest of several.
-            (|d| (d.state, d.pasid_enabled) = (Ok(Some("halted".into())), Ok(Some(false))), 0, Why::DeviceHalted),
+            (|d| (d.state, d.pasid_enabled) = (Ok(Some("halted".into())), Ok(Some(false))), Why::DeviceHalted),
         ];
-        for (change, queues, why) in cases {
+        for (change, why) in cases {
             let mut read = good_device();
             change(&mut read);
-            assert_eq!(device(read, queues).unwrap_err(), why);
+            assert_eq!(device(read).unwrap_err(), why);
         }
         let old = DeviceRead { pasid_enabled: Ok(None), version: Ok(None), ..good_device() };
-        assert_eq!(device(old, 1).unwrap().version, Version::V1_0);
+        assert_eq!(device(old).unwrap().version, Version::V1_0);
     }
 }

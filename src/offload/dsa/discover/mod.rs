@@ -4,7 +4,7 @@
 //! opening a dedicated queue takes it. What cannot be used is not an error; it is [`Skipped`], with the reason and what to do about it. Where
 //! there is no `/sys`, as in many containers, a queue is described by hand ([`Explicit`]).
 //!
-//! [`choose`] says which of them to use and in what proportion: a pure function.
+//! [`choose()`] says which of them to use and in what proportion: a pure function.
 //!
 //! ```
 //! use twolane::offload::dsa::discover::{self, Places};

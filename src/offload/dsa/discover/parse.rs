@@ -30,7 +30,7 @@ pub(super) fn hex32(text: &str) -> Option<u32> {
 
 /// 256 bits, the least significant word first.
 ///
-/// Kernels from 6.1 on print words of 32 bits with commas between them, the most significant first (`0000...,003f03ff`), and print fewer of
+/// Kernels of today print words of 32 bits with commas between them, the most significant first (`0000...,003f03ff`), and fewer of
 /// them for shorter maps; older ones print four words of 64 bits with blanks between them, the least significant first (`0x1003f03ff 0x0 ...`).
 pub(super) fn bits_256(text: &str) -> Option<[u64; 4]> {
     let mut words = [0; 4];

@@ -36,8 +36,10 @@ pub enum Why {
     },
     /// The device cannot work on a process's memory.
     NoPasid,
-    /// The device shows no queue.
+    /// No queue of the device is configured.
     NoQueue,
+    /// Nobody configured the queue. Not told as long as another one of its device is configured.
+    Unconfigured,
     /// The queue is the kernel's, a virtual machine's, or nobody's.
     NotForUsers {
         /// Its `type`.
@@ -114,7 +116,8 @@ impl fmt::Display for Why {
             Self::DeviceHalted => f.write_str("the device is halted"),
             Self::DeviceNotEnabled { state: text, command } => state(f, "the device", text, command),
             Self::NoPasid => f.write_str("the device cannot work on a process's memory (pasid_enabled is 0)"),
-            Self::NoQueue => f.write_str("the device shows no work queue"),
+            Self::NoQueue => f.write_str("no work queue of the device is configured"),
+            Self::Unconfigured => f.write_str("the queue is not configured"),
             Self::NotForUsers { kind, driver } => {
                 write!(f, "the queue is not for user space (type {kind:?}, driver_name {driver:?})")
             }
@@ -166,7 +169,7 @@ impl Why {
             }
             Self::NoQueue => advice::configure(device).collect(),
             Self::NoPasid => vec![advice::SCALABLE_IOMMU.to_owned()],
-            Self::NotForUsers { .. } => {
+            Self::Unconfigured | Self::NotForUsers { .. } => {
                 advice::reconfigure(&path, "--type=user --driver-name=user --name=twolane").into()
             }
             Self::NotEnabled { command, .. } => {

@@ -71,6 +71,7 @@ impl Survey {
             for QueueSeen { name: queue, verdict, .. } in queues {
                 match verdict {
                     Ok(usable) => found.queues.push(usable),
+                    Err(Why::Unconfigured) => {}
                     Err(why) => found.skipped.push(skip(dir.join(&queue), why, &name, Some(&queue))),
                 }
             }
@@ -123,12 +124,14 @@ fn device(places: &Places, number: u32, permission: &Permission) -> DeviceSeen {
     let numa_node = read.numa_node;
     let cdev_major: Option<u32> = attributes.value("cdev_major", parse::number).ok().flatten();
     let queue_numbers = attributes.numbered(&format!("wq{number}."));
-    let facts = judge::device(read, queue_numbers.len());
-    let queues = queue_numbers
+    let facts = judge::device(read);
+    let queues: Vec<QueueSeen> = queue_numbers
         .into_iter()
         .map(|queue| self::queue(places, &name, number, queue, cdev_major, &facts, permission))
         .collect();
-    DeviceSeen { name, numa_node, why: facts.err(), queues }
+    let configured = queues.iter().any(|queue| queue.verdict != Err(Why::Unconfigured));
+    let why = facts.err().or_else(|| (!configured).then_some(Why::NoQueue));
+    DeviceSeen { name, numa_node, why, queues }
 }
 
 fn queue(
