@@ -97,10 +97,7 @@ impl State {
         for bytes in bytes.chunks_exact(DESCRIPTOR_BYTES) {
             let mut descriptor = [0; DESCRIPTOR_BYTES];
             descriptor.copy_from_slice(bytes);
-            let failed = match self.write_one(client, &Descriptor::from_bytes(&descriptor)) {
-                Ok(()) => None,
-                Err(failed) => Some(failed),
-            };
+            let failed = self.write_one(client, &Descriptor::from_bytes(&descriptor)).err();
             match failed {
                 None => done += DESCRIPTOR_BYTES,
                 Some(failed) if done == 0 => return errno(failed),
