@@ -120,6 +120,7 @@ impl Worker {
             relief_wanted,
             next_deadline: self.deadlines.next(),
             can_park: self.pollers.consents(),
+            can_watch: false,
         });
         match step {
             Step::Again => {
@@ -127,7 +128,8 @@ impl Worker {
                     self.own().counters.relief_withheld.add(1);
                 }
             }
-            Step::Doze { ticks } => self.doze(ticks),
+            Step::Doze { ticks } | Step::Watch { ticks } => self.doze(ticks),
+            Step::Yield => std::thread::yield_now(),
             Step::Park { until } => self.park(until),
         }
     }

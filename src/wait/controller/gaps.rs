@@ -24,6 +24,9 @@ const FIRST_OCTAVE: u32 = 4;
 const BINS_PER_OCTAVE_LOG2: u32 = 2;
 /// When so many stretches were counted, all counts are halved: what was seen long ago fades.
 const MEMORY: f32 = 4_096.0;
+/// More events at once are a backlog (the lane was elsewhere), not a burst that waits have to be short for: its square would
+/// outweigh all that was seen for minutes. As many as the budget saves up for.
+const EVENTS_MAX: f32 = 64.0;
 /// An imagined stretch that ends evenly over the logarithm of idle time: what to expect where nothing was seen yet.
 const PRIOR: f32 = 1.0;
 /// Waits beyond 2^31 ticks are all the same.
@@ -142,8 +145,14 @@ impl Gaps {
         Self { ends: [0.0; BINS], events: [0.0; BINS], squares: [0.0; BINS], stretches: 0.0, all_events: 0.0 }
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.stretches == 0.0
+    }
+
     /// A stretch of idle time ended after `idle` ticks, with so many events.
     pub(super) fn record(&mut self, idle: u64, events: f32) {
+        let events = events.min(EVENTS_MAX);
         let bin = bin_of(idle);
         self.ends[bin] += 1.0;
         self.events[bin] += events;

@@ -108,7 +108,7 @@ fn bounds_hold_for_every_sequence() {
                         "I2: {ticks} for {settings:?}, {seen:?}"
                     );
                     assert!(
-                        lane.budget.balance() > 0 && !settings.mean_added.is_zero(),
+                        lane.budget.balance() > 0 || (ticks == pause && settings.mean_added.is_zero()),
                         "I5: {ticks} for {settings:?}"
                     );
                     let took = match dice.below(4) {
@@ -272,9 +272,12 @@ fn an_event_resets_the_wait() {
 fn an_overdrawn_budget_ends_all_waits_until_it_is_earned_back() {
     let mut lane = controller(&settings(500, 100 * US));
     let _ = lane.observe(&empty(150, 150));
-    lane.dozed(1_000, 100 * US);
-    let _ = lane.observe(&Observation { events: 2_000, ..empty(200 * US, 150) });
-    let mut now = 200 * US;
+    // Late again and again, so that it is charged.
+    for _ in 0..LATE_DOZES {
+        lane.dozed(1_000, 100 * US);
+    }
+    let _ = lane.observe(&Observation { events: 2_000, ..empty(900 * US, 150) });
+    let mut now = 900 * US;
     for _ in 0..100 {
         now += 150;
         assert_eq!(lane.observe(&empty(now, 150)), Step::Again);
@@ -315,6 +318,72 @@ fn more_budget_is_more_relief() {
             assert!(got.worst <= 25 * US + pass, "{got:?}");
             last = got.duty;
         }
+    }
+}
+
+// The hard bounds come first: not even a PAUSE goes beyond them.
+#[test]
+fn a_wait_is_held_to_the_tightest_bound() {
+    let balanced = || Settings { duty_percent: 88, ..settings(500, 4 * US) };
+    let in_ns = |n| Some(Ticks(n));
+    for (settings, pass, deadline_in, most, why) in [
+        (balanced(), 40, None, 40 * 88 / 12, "the duty that is wanted"),
+        (settings(500 * US, 4 * US), 9_000, None, 4 * US, "the maximum"),
+        (balanced(), 170, in_ns(300), 300, "the deadline"),
+        (balanced(), 170, in_ns(PAUSE), PAUSE, "the deadline, one PAUSE away"),
+        (balanced(), 170, in_ns(PAUSE - 1), 0, "the deadline, less than a PAUSE away"),
+        (balanced(), 170, in_ns(0), 0, "a timer is due"),
+        (settings(0, 4 * US), 170, None, PAUSE, "no mean: one PAUSE"),
+        (settings(0, PAUSE - 1), 170, None, 0, "no room for a PAUSE"),
+        (settings(0, 0), 170, None, 0, "no room at all"),
+        (settings(10, PAUSE - 1), 170, None, 0, "a budget without room"),
+    ] {
+        let mut lane = controller(&settings);
+        let mut dice = Dice(5);
+        let _ = play(&mut lane, 2_000, pass, true, PUNCTUAL, || dice.gap(50 * US));
+        // Far into a lull, where nothing but the bound keeps a wait short.
+        let mut now = MS * MS;
+        let mut longest = 0;
+        for _ in 0..1_000 {
+            now += pass;
+            let next_deadline = deadline_in.map(|Ticks(n)| Ticks(now + n));
+            if let Step::Doze { ticks } = lane.observe(&Observation { next_deadline, ..empty(now, pass) }) {
+                longest = longest.max(ticks);
+                lane.dozed(ticks, ticks);
+                now += ticks;
+            }
+        }
+        // The average of a constant is off by the rounding.
+        assert!(longest <= most + 8 && longest + 8 >= most, "{why}: {longest} for {most}");
+    }
+}
+
+// What the table at `Etiquette` says, for 20 000 events a second at random instants.
+#[test]
+fn presets_mean_what_their_table_says() {
+    let with = |etiquette, pass| {
+        let mut dice = Dice(21);
+        let settings = Settings::from_preset(etiquette);
+        let tight = play(&mut controller(&settings), 20_000, pass, false, PUNCTUAL, || dice.gap(50 * US));
+        let mut dice = Dice(21);
+        let got = play(&mut controller(&settings), 20_000, pass, true, PUNCTUAL, || dice.gap(50 * US));
+        assert_eq!(tight.duty, 0.0);
+        (got.duty, got.mean - tight.mean, got.worst)
+    };
+    for (etiquette, pass, duty, mean_most, max) in [
+        (Etiquette::Balanced, 40, 0.88, 500.0, 4 * US),
+        (Etiquette::Balanced, 170, 0.86, 500.0, 4 * US),
+        (Etiquette::Balanced, 2_000, 0.33, 500.0, 4 * US),
+        (Etiquette::Polite, 40, 0.95, 5_000.0, 25 * US),
+        (Etiquette::Polite, 170, 0.95, 5_000.0, 25 * US),
+        (Etiquette::Polite, 2_000, 0.84, 5_000.0, 25 * US),
+        (Etiquette::Latency, 40, 0.31, PAUSE as f64, US),
+        (Etiquette::Latency, 2_000, 0.01, PAUSE as f64, US),
+    ] {
+        let (got, added, worst) = with(etiquette, pass);
+        assert!((got - duty).abs() < 0.02, "{etiquette:?}, {pass}: duty {got}, added {added}");
+        assert!(added <= mean_most * 1.1, "{etiquette:?}, {pass}: {added} ns added");
+        assert!(worst <= max + pass, "{etiquette:?}, {pass}: {worst} at worst");
     }
 }
 
@@ -540,16 +609,61 @@ mod faults {
     }
 
     #[test]
-    fn preemption_is_neither_learnt_nor_free() {
+    fn a_preemption_now_and_then_is_hardly_learnt_and_not_charged() {
         let mut lane = controller(&settings(500, 4 * US));
         let _ = lane.observe(&empty(150, 150));
         for _ in 0..100 {
             lane.dozed(900, 950);
         }
-        let overshoot = lane.overshoot;
-        lane.dozed(900, 100 * US);
-        assert_eq!(lane.overshoot, overshoot);
-        assert_eq!(lane.last.took, 100 * US, "events that came meanwhile are charged for it");
+        let overshoot = lane.overshoot / AVERAGE_OVER;
+        let balance = lane.budget.balance();
+        lane.dozed(900, 4 * MS);
+        assert!(lane.overshoot / AVERAGE_OVER < overshoot + 900, "{} after {overshoot}", lane.overshoot / AVERAGE_OVER);
+        assert_eq!(lane.last.took, 4 * MS);
+        // Eighty events piled up meanwhile. At half of the wait for each of them, this would be a debt of 320 000 events.
+        let _ = lane.observe(&Observation { events: 80, ..empty(5 * MS, 150) });
+        let _ = lane.observe(&empty(5 * MS + 150, 150));
+        assert!(lane.budget.balance() > balance - 1_000, "{}", lane.budget.balance());
+        // And they are no burst that later waits have to be short for.
+        assert!(lane.gaps.is_empty());
+    }
+
+    // The state of a lane of a virtual machine: now and then the hypervisor takes the cpu for milliseconds, and interrupts lengthen
+    // waits and passes by tens of microseconds.
+    #[test]
+    fn a_host_that_steals_time_costs_hardly_any_relief() {
+        let duty = |stolen_one_in: u64| {
+            let (mut dice, mut host) = (Dice(42), Dice(43));
+            let mut lane = controller(&settings(500, 4 * US));
+            let (mut now, mut arrival) = (0_u64, dice.gap(50 * US));
+            let (mut dozing, mut awake, mut found) = (0_u64, 0_u64, 0_u64);
+            while found < 20_000 {
+                let mut events = 0_u32;
+                while arrival <= now {
+                    events += 1;
+                    arrival += dice.gap(50 * US);
+                }
+                found += u64::from(events);
+                let mut pass = 150;
+                if host.one_in(stolen_one_in) {
+                    pass += host.gap(100 * US);
+                }
+                now += pass;
+                awake += if events == 0 { 150 } else { 0 };
+                if let Step::Doze { ticks } = lane.observe(&Observation { events, ..empty(now, pass) }) {
+                    let mut took = PUNCTUAL(ticks);
+                    dozing += took;
+                    if host.one_in(stolen_one_in) {
+                        took += if host.one_in(10) { 4 * MS } else { 15 * US };
+                    }
+                    lane.dozed(ticks, took);
+                    now += took;
+                }
+            }
+            dozing as f64 / (dozing + awake) as f64
+        };
+        let (alone, stolen_from) = (duty(u64::MAX), duty(2_000));
+        assert!(stolen_from > alone - 0.05, "{stolen_from} instead of {alone}");
     }
 
     #[test]
