@@ -39,7 +39,7 @@ pub use task::{AbortOnDrop, JoinError, JoinHandle};
 pub use {
     builder::Builder,
     error::{Error, Rejected, RejectedBecause},
-    metrics::{LaneMetrics, Metrics, Misses},
+    metrics::{Guard, LaneMetrics, Metrics, Misses, Withheld},
     placement::{LaneInfo, Placement, Plan, Role, Sharing},
     poll::{
         Peek, PeekError, PollCx, PollFn, Poller, PollerError, PollerHandle, PollerStats, Progress, WakeBy, poll_fn,

@@ -69,7 +69,7 @@ impl Doorbell {
     }
 
     pub fn ring(&self) -> Wake {
-        match self.0.ring() {
+        match self.0.ring(|| ()) {
             doorbell::Wake::NotNeeded => Wake::NotNeeded,
             doorbell::Wake::Futex => Wake::Futex,
             doorbell::Wake::Eventfd => Wake::Eventfd,

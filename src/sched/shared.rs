@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
@@ -56,6 +56,8 @@ pub(crate) struct Lane {
     pub counters: LaneCounters,
     pub times: Totals,
     pub kinds: Kinds,
+    /// When somebody rang it out of its park, in ticks; 0 if nobody did since it lay down. Written by whoever makes the system call.
+    pub rung_at: AtomicU64,
     /// With what it waits, once it has started.
     pub waits: OnceCell<WaitReport>,
 }
@@ -118,6 +120,7 @@ impl Shared {
             counters: LaneCounters::default(),
             times: Totals::new(),
             kinds: Kinds::new(),
+            rung_at: AtomicU64::new(0),
             waits: OnceCell::new(),
         };
         Self {
@@ -268,7 +271,9 @@ impl Shared {
     /// Makes a lane look at everything again, whatever it does.
     pub(crate) fn ring(&self, lane: usize) {
         let lane = self.lane(lane);
-        match lane.doorbell.ring() {
+        // Relaxed: a measure of wakes, in which a value that comes late is left out.
+        let note = || lane.rung_at.store(self.clock.now().0, Relaxed);
+        match lane.doorbell.ring(note) {
             Wake::NotNeeded => return,
             Wake::Futex => {}
             // A lane announces a park in epoll only after it has made its bell.

@@ -10,6 +10,8 @@ mod cpulist;
 mod hwloc;
 pub(crate) mod pin;
 mod sysfs;
+#[allow(unsafe_code)] // Two system calls that the safe wrappers lack.
+pub(crate) mod thread;
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -22,8 +22,9 @@
 //! Where a store ends the wait (a *watch*), an event is late by no more than leaving the wait takes: watches replace dozes
 //! that would be longer than that.
 //!
-//! Parking: after `park_after` without an event, where the lane may, and later if as a rule events come before a wake would
-//! have paid for itself. Within the bound ([`Park::WithinBound`]), a wake is charged like any wait, and a park is chosen
+//! Parking: after `park_after` without an event, where the lane may; later if as a rule events come before a wake would have
+//! paid for itself; and sooner where events are known to be seldom, so that a lane with a thousand events a second does not poll
+//! for a fifth of its time. A sooner park that turns out to have been a short one puts the next off, for twice as many events each time. Within the bound ([`Park::WithinBound`]), a wake is charged like any wait, and a park is chosen
 //! where it is cheaper than what dozing would lose. What wakes cost is learnt by how long the lane slept. A park that ends
 //! at once and brings nothing doubles the idle time before the next, up to [`FRUITLESS_IDLE_MAX_NS`], so that an fd that is
 //! always ready, or a wait that a hypervisor makes a no-op, costs a few attempts a second; an event, or a park that was
@@ -109,12 +110,14 @@ pub(crate) struct Parked {
 pub(crate) struct Guards {
     /// The process has a quota of cpu time (or was throttled): what a lane spins away is missing later.
     pub(crate) quota: bool,
-    /// More lanes than cpus, or more involuntary switches than a lane of its own would see.
+    /// More lanes than cpus.
     pub(crate) oversubscribed: bool,
     /// The process may use one cpu.
     pub(crate) single_cpu: bool,
     /// Whoever brings the events runs on this lane's cpu.
     pub(crate) shared_cpu: bool,
+    /// The kernel takes the cpu away for others more often than on a cpu that the lane has to itself.
+    pub(crate) crowded: bool,
     /// The lane has a real-time priority above that of whoever brings the events.
     pub(crate) realtime: bool,
 }
@@ -180,6 +183,7 @@ pub(crate) struct Controller {
     wake_known: bool,
     /// What a wake costs on average, by the octave of the sleep.
     wakes: [f32; 32],
+    sooner: Sooner,
 }
 
 /// The last empty pass and the wait after it: what the wait took, what it may cost an event, whether something else than the budget
@@ -191,6 +195,17 @@ struct Last {
     charge: u64,
     bound: bool,
     excused: bool,
+}
+
+/// Parks before `park_after`, where events are seldom.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sooner {
+    /// The park that was asked for last is one.
+    asked: bool,
+    /// None for so many busy periods.
+    put_off: u32,
+    /// How many the next short one puts off; 0: one.
+    penalty: u32,
 }
 
 /// Events since the last empty pass, and the idle time and the wait that went before them.
@@ -285,10 +300,16 @@ const LEAP_NS: u64 = 1_000_000_000;
 const SLOW_TIMES: u64 = 2;
 /// ... and so many slow ones in a row are no accident.
 const SLOW_DOZES: u32 = 32;
-/// With a quota, a lane spins for this part of what a wake costs.
+/// With a quota, or on a crowded cpu, a lane spins for this part of what a wake costs.
 const QUOTA_WAKE_PART: u64 = 4;
 /// A plan may put a park off until so many times `park_after`, no longer.
 const PUT_OFF_TIMES: u64 = 8;
+/// A sooner park of less than so many wakes was too soon.
+const SHORT_WAKES: u64 = 2;
+/// Sooner parks are put off for so many busy periods at most.
+const PUT_OFF_MAX: u32 = 256;
+/// Events are seldom if so many times `park_after` is to be expected: most of the idle time would be parked anyway.
+const SELDOM_TIMES: u64 = 2;
 /// A segment ends after so many ticks even within its bin, for the sake of averages that move.
 const SEGMENT_MAX: u64 = 1 << 16;
 /// 100 ns: what leaving a watched wait takes, until it is known.
@@ -347,6 +368,7 @@ impl Controller {
             wake: rate.ticks_from_ns(WAKE_UNKNOWN_NS),
             wake_known: false,
             wakes: [rate.ticks_from_ns(WAKE_GUESS_NS) as f32; 32],
+            sooner: Sooner::default(),
         }
     }
 
@@ -367,6 +389,7 @@ impl Controller {
         self.learn_pass(seen);
         self.last = Last { pass: seen.pass_ticks, ..Last::default() };
         if seen.can_park && self.wants_park(seen, idle) {
+            self.sooner.asked = idle < self.bounds.park_after;
             return Step::Park { until: seen.next_deadline };
         }
         if self.guards.must_step_aside() {
@@ -382,25 +405,57 @@ impl Controller {
     }
 
     /// What keeps spinning from helping has changed.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no lane measures this yet"))]
     pub(crate) fn guard(&mut self, guards: Guards) {
+        if self.guards == guards {
+            return;
+        }
         self.guards = guards;
         self.park_idle = self.park_after();
         self.park_from = self.idle_since.map_or(Ticks(0), |since| since.after(self.park_idle));
     }
 
     /// What should be measured anew, if anything; asking clears it. To be asked now and then.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no lane measures this yet"))]
     pub(crate) fn suspicion(&mut self) -> Option<Suspicion> {
         self.suspicion.take()
     }
 
     /// What one PAUSE takes, measured anew: after a [`Suspicion`], or on another cpu. What was learnt of waits is dropped.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no lane measures this yet"))]
     pub(crate) fn recalibrated(&mut self, pause_ticks: u64) {
         self.bounds.pause = pause_ticks.max(1);
         (self.overshoot, self.slow_dozes, self.late_dozes, self.carry) = (0, 0, 0, 0);
         self.segment = Segment::default();
+    }
+
+    /// What leaving a watched wait takes, as measured.
+    pub(crate) fn exit_takes(&mut self, ticks: u64) {
+        self.exit = ticks.saturating_mul(AVERAGE_OVER);
+    }
+
+    /// Other bounds, within the ranges of [`Settings`]; what was learnt of the traffic stays.
+    pub(crate) fn rebound(&mut self, mean: u64, max_added: u64) {
+        if (mean, max_added) == (self.bounds.mean, self.bounds.max_added) {
+            return;
+        }
+        (self.bounds.mean, self.bounds.max_added) = (mean, max_added);
+        self.budget = Budget::new(mean);
+        self.planned = Planned::default();
+        (self.segment, self.last, self.carry) = (Segment::default(), Last::default(), 0);
+    }
+
+    /// Pollers came to a lane that had none: no idle time went before, and no wait.
+    pub(crate) fn begin(&mut self) {
+        (self.idle_since, self.last, self.busy) = (None, Last::default(), Busy::default());
+        (self.segment, self.carry) = (Segment::default(), 0);
+    }
+
+    /// All that was charged since the start, in ticks; events earn, and are charged, one by one.
+    pub(crate) fn charged(&self) -> u64 {
+        self.budget.charged()
+    }
+
+    /// What may be spent now, in ticks; negative while in debt.
+    pub(crate) fn balance(&self) -> i64 {
+        self.budget.balance()
     }
 
     /// Learns from a doze that `took` so long where `asked` was wanted. One that news cut short teaches nothing.
@@ -465,6 +520,9 @@ impl Controller {
                 self.last = Last { took: park.slept, charge: wake, ..Last::default() };
             }
         }
+        if std::mem::take(&mut self.sooner.asked) && park.slept > 0 {
+            self.sooner.learn(park.slept < self.wake.saturating_mul(SHORT_WAKES));
+        }
         // A sleep that was longer than the wake it cost was worth it, whatever it brought.
         self.park_idle = if park.fruitful || park.slept > self.wake {
             self.park_after()
@@ -506,6 +564,7 @@ impl Controller {
     #[inline(never)]
     fn settle(&mut self, seen: &Observation) {
         let Busy { events, late, idle, charge, bound, excused, .. } = std::mem::take(&mut self.busy);
+        self.sooner.put_off = self.sooner.put_off.saturating_sub(1);
         if excused {
             // The wait that was chosen made one event late, if any.
             return self.budget.settle(1, charge, true);
@@ -532,6 +591,7 @@ impl Controller {
             cycle_min: (pass + self.bounds.pause) as f32,
             wakes: (self.bounds.park != Park::Never && seen.can_park).then_some(&self.wakes),
             park_entry: self.bounds.park_entry as f32,
+            seldom: self.bounds.park_after.saturating_mul(SELDOM_TIMES) as f32,
             store_exit: seen.can_watch.then_some((self.exit / AVERAGE_OVER) as f32),
         };
         self.gaps.plan(self.budget.scale(), &costs, &mut self.plan);
@@ -550,10 +610,15 @@ impl Controller {
     fn park_after(&self) -> u64 {
         let guarded = match self.guards {
             guards if guards.must_step_aside() => 0,
-            Guards { quota: true, .. } => self.wake / QUOTA_WAKE_PART,
+            Guards { quota: true, .. } | Guards { crowded: true, .. } => self.wake / QUOTA_WAKE_PART,
             _ => u64::MAX,
         };
-        self.bounds.park_after.min(guarded)
+        let seldom = if self.sooner.put_off == 0 && self.bounds.park == Park::WhenArmed {
+            self.plan.seldom_from.max(self.bounds.park_entry)
+        } else {
+            u64::MAX
+        };
+        self.bounds.park_after.min(guarded).min(seldom)
     }
 
     #[inline(always)]
@@ -642,7 +707,7 @@ impl Controller {
             let fits = segment.overshoot.saturating_add(pause) <= max_added.min(to_deadline);
             return if only_pause && fits { Step::Doze { ticks: pause } } else { Step::Again };
         }
-        if segment.watch && !first {
+        if segment.watch && seen.can_watch && !first {
             return Step::Watch { ticks: max_added.min(to_deadline) };
         }
         let cycle = segment.cycle.min(segment.edge.saturating_sub(idle).saturating_add(segment.next_cycle));
@@ -696,6 +761,18 @@ impl Controller {
             overshoot,
             watch: seen.can_watch && planned.cycle > self.exit / AVERAGE_OVER,
         };
+    }
+}
+
+impl Sooner {
+    /// A sooner park lasted too short for its wake, or did not.
+    fn learn(&mut self, short: bool) {
+        if short {
+            self.penalty = (self.penalty * 2).clamp(1, PUT_OFF_MAX);
+            self.put_off = self.penalty;
+        } else {
+            self.penalty /= 2;
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 //!   times, never numbers of iterations: one PAUSE lasts from 10 to 190 cycles, depending on the cpu.
 //! - `controller`: the decision, a pure function of what was seen. It is all arithmetic on ticks, and tested in virtual
 //!   time.
+//! - `surroundings`: quotas, crowds and single cpus, where spinning is no use; `false_wakes`: whether a monitor is.
 //! - `waiter`: carries a doze out, by one instruction where the cpu has one to wait with, else looking for news every few
 //!   pauses.
 //! - `means` and `selftest`: with what this lane may wait ([`WaitWith`]), and whether that really waits here.
@@ -18,11 +19,13 @@
 
 pub(crate) mod clock;
 pub(crate) mod controller;
+pub(crate) mod false_wakes;
 pub(crate) mod ledger;
 pub(crate) mod means;
 pub(crate) mod pause;
 pub(crate) mod policy;
 pub(crate) mod selftest;
+pub(crate) mod surroundings;
 pub(crate) mod waiter;
 
 pub use means::{WaitReport, WaitWith, WhyNot};

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// | `max_added`: latency that one wait or lent task adds, at most | 1 us | 4 us | 25 us |
 /// | duty wanted while idle | one PAUSE a pass | 88 % | 95 % |
 /// | `park` | [`Park::Never`] | [`Park::WhenArmed`] | [`Park::WhenArmed`] |
-/// | `park_after`: idle time before parking | 1 ms, if parking is switched on | 200 us | 50 us |
+/// | `park_after`: idle time before parking, at most | 1 ms, if parking is switched on | 200 us | 50 us |
 /// | `inbox_max`: how long a doze may leave a message to the lane unseen | 1 us | 4 us | 20 us |
 ///
 /// Duty follows from the bounds, the traffic, and the cost of the empty pass. With 20 000 events a second at random instants,
@@ -144,7 +144,8 @@ pub(crate) struct Overrides {
     /// lanes with dear passes, and lending, against the tail. Shown by `misses`: the times that it was exceeded, by
     /// cause.
     pub(crate) max_added: Option<Duration>,
-    /// Idle time before a lane parks. 1 us to 60 s. `Balanced`: 200 us. Trades: cpu time against wakes, of which the
+    /// Idle time before a lane parks, at most; where at least twice as much, and eight wakes' time, is to be expected by what the lane has
+    /// learnt, it parks at once. 1 us to 60 s. `Balanced`: 200 us. Trades: cpu time against wakes, of which the
     /// first event after a longer gap pays one. Shown by `parks` and `parked`.
     pub(crate) park_after: Option<Duration>,
 }

@@ -564,6 +564,7 @@ fn guards_end_spinning() {
         (Guards { shared_cpu: true, ..none }, Park::Never, true, Some("yield"), "may not park"),
         (Guards { shared_cpu: true, ..none }, Park::WhenArmed, false, Some("yield"), "cannot park"),
         (Guards { quota: true, ..none }, Park::WhenArmed, true, None, "a quota: not at once"),
+        (Guards { crowded: true, ..none }, Park::WhenArmed, true, None, "a crowded cpu: not at once"),
     ] {
         let mut lane = controller(&Settings { park, ..settings(500, 4 * US) });
         lane.guard(guards);
@@ -575,10 +576,59 @@ fn guards_end_spinning() {
         };
         assert_eq!(got, wanted, "{why}");
     }
+    for guards in [Guards { quota: true, ..none }, Guards { crowded: true, ..none }] {
+        let mut lane = controller(&settings(500, 4 * US));
+        lane.guard(guards);
+        let idle = idle_until_park(&mut lane, &mut 0, MS, |asked| asked).unwrap();
+        assert!(idle <= WAKE_UNKNOWN_NS / QUOTA_WAKE_PART + 10 * US, "{guards:?}: {idle}");
+    }
+}
+
+/// What a lane makes of events whose gaps `gap` draws, with wakes of 50 us: the share of time that it is awake, and the share of events
+/// that found it parked.
+fn awake(lane: &mut Controller, count: u64, mut gap: impl FnMut() -> u64) -> (f64, f64) {
+    const WAKE: u64 = 50 * US;
+    let (mut now, mut arrival, mut asleep, mut woken, mut events) = (0_u64, gap(), 0_u64, 0_u64, 0_u64);
+    while events < count {
+        let mut found = 0;
+        while arrival <= now {
+            found += 1;
+            arrival = arrival.max(now) + gap();
+        }
+        events += u64::from(found);
+        now += 150;
+        match lane.observe(&Observation { events: found, can_park: true, ..empty(now, 150) }) {
+            Step::Park { .. } => {
+                let slept = arrival.saturating_sub(now) + WAKE;
+                asleep += slept - WAKE;
+                woken += 1;
+                now += slept;
+                lane.parked(&Parked { now: Ticks(now), slept, wake_ticks: Some(WAKE), fruitful: true });
+            }
+            Step::Doze { ticks } => {
+                now += ticks;
+                lane.dozed(ticks, ticks);
+            }
+            _ => {}
+        }
+    }
+    (1.0 - asleep as f64 / now as f64, woken as f64 / events as f64)
+}
+
+// A lane with seldom events parks at once after each; one with frequent ones does not give them its wake; and when the traffic
+// changes from one to the other, few events pay for what was learnt before.
+#[test]
+fn seldom_events_are_parked_for_at_once() {
+    let mut dice = Dice(77);
     let mut lane = controller(&settings(500, 4 * US));
-    lane.guard(Guards { quota: true, ..none });
-    let idle = idle_until_park(&mut lane, &mut 0, MS, |asked| asked).unwrap();
-    assert!(idle <= WAKE_UNKNOWN_NS / QUOTA_WAKE_PART + 10 * US, "with a quota: {idle}");
+    let _ = awake(&mut lane, 200, || dice.gap(MS));
+    let (share, woken) = awake(&mut lane, 2_000, || dice.gap(MS));
+    // 50 us of each millisecond are the wake itself.
+    assert!(share < 0.12 && woken > 0.7, "1 kHz: awake {share}, woken {woken}");
+    let (_, woken) = awake(&mut lane, 1_000, || dice.gap(50 * US));
+    assert!(woken < 0.08, "after the change to 20 kHz: woken {woken}");
+    let (_, woken) = awake(&mut lane, 5_000, || dice.gap(50 * US));
+    assert!(woken < 0.03, "20 kHz: woken {woken}");
 }
 
 /// The faults that hardware and hypervisors commit: the mean holds, or the lane says what to measure anew.
