@@ -42,7 +42,8 @@ pub use {
     metrics::{Guard, LaneMetrics, Metrics, Misses, Withheld},
     placement::{LaneInfo, Placement, Plan, Role, Sharing},
     poll::{
-        Peek, PeekError, PollCx, PollFn, Poller, PollerError, PollerHandle, PollerStats, Progress, WakeBy, poll_fn,
+        Bounds, Peek, PeekError, PollCx, PollFn, Poller, PollerError, PollerHandle, PollerStats, Progress, WakeBy,
+        poll_fn,
     },
     runtime::{Handle, LaneRunner, Runtime, Where},
     sched::join::{BlockingJoinError, WouldDeadlock},

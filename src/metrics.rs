@@ -70,6 +70,9 @@ pub(crate) struct LaneCounters {
     /// Ticks; as a signed number.
     pub balance: Count,
     pub over_budget: Count,
+    /// Ticks.
+    pub mean_bound: Count,
+    pub max_bound: Count,
     /// Bits of `Guards`.
     pub guards: Count,
     /// The last wake from a park, on average over eight, in ticks; 0 if none was measured.
@@ -161,6 +164,10 @@ pub struct LaneMetrics {
     pub steps_aside: u64,
     /// Times that PAUSE was measured anew, after waits that were late again and again, a jump of the clock, or a move to another cpu.
     pub recalibrations: u64,
+    /// The bounds in force: the tightest of the lane's pollers, and the runtime's for those that state none. Zero until the lane has started.
+    pub mean_added: Duration,
+    /// As `mean_added`, for the longest wait.
+    pub max_added: Duration,
     /// Latency that events were charged with for the lane's waits: `added / events` is what the budget `mean_added` bounds. The last
     /// millisecond may be missing.
     pub added: Duration,

@@ -11,7 +11,7 @@ use once_cell::sync::OnceCell;
 
 use super::fds::{self, Fds};
 use super::handle::End;
-use super::{AnyPoller, Peek, PollCx, Progress, WakeBy};
+use super::{AnyPoller, Bounds, Peek, PollCx, Progress, WakeBy};
 use crate::task::contain;
 use crate::wait::clock::Ticks;
 
@@ -45,6 +45,7 @@ struct Slot {
     id: PollerId,
     poller: Box<dyn AnyPoller>,
     peek: Option<Peek>,
+    bounds: Option<Bounds>,
     called_at: Ticks,
     stopping: bool,
     armed: bool,
@@ -118,6 +119,11 @@ impl PollerSet {
         self.lends
     }
 
+    /// The bounds in force on a lane with these pollers, of which those that state none have `default`.
+    pub(crate) fn bounds(&self, default: Bounds) -> Bounds {
+        Bounds::tightest(self.slots.iter().map(|slot| slot.bounds), default)
+    }
+
     /// The peek of the only poller, if there is just one: its word tells all there is to wait for.
     #[inline]
     pub(crate) fn lone_peek(&self) -> Option<&Peek> {
@@ -141,10 +147,10 @@ impl PollerSet {
                 WakeBy::Ring => Ok(Wake::Ring),
                 WakeBy::Fd(fd) => self.watch(fd, bell).map(Wake::Fd),
             };
-            (wake, poller.peek())
+            (wake, poller.peek(), poller.bounds())
         }));
         match asked {
-            Ok((Ok(wake), peek)) => {
+            Ok((Ok(wake), peek, bounds)) => {
                 let id = PollerId(self.next_id);
                 self.next_id += 1;
                 let stopping = self.stopping || poller.stop_requested();
@@ -152,6 +158,7 @@ impl PollerSet {
                     id,
                     poller,
                     peek,
+                    bounds,
                     called_at: Ticks::default(),
                     stopping,
                     armed: false,
@@ -162,7 +169,7 @@ impl PollerSet {
                 self.recount();
                 false
             }
-            Ok((Err(error), _)) => poller.end(End::Unwakeable(error)),
+            Ok((Err(error), ..)) => poller.end(End::Unwakeable(error)),
             Err(payload) => poller.end(End::Panicked(payload)),
         }
     }

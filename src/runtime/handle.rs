@@ -286,6 +286,8 @@ impl Handle {
             monitor_verdicts: counters.monitor_verdicts.read(),
             steps_aside: counters.steps_aside.read(),
             recalibrations: counters.recalibrations.read(),
+            mean_added: clock.duration(counters.mean_bound.read()),
+            max_added: clock.duration(counters.max_bound.read()),
             added: clock.duration(counters.charged.read()),
             budget_ns: signed_ns(clock.rate(), counters.balance.read() as i64),
             over_budget: counters.over_budget.read(),

@@ -19,7 +19,7 @@ use super::steal;
 use super::timers::Deadlines;
 use crate::metrics::Guard;
 use crate::placement::{LanePlan, Role, Sharing};
-use crate::poll::{PollerId, PollerSet, Sweep, Unbuilt};
+use crate::poll::{Bounds, PollerId, PollerSet, Sweep, Unbuilt};
 use crate::task::{Contained, contain};
 use crate::topology::thread;
 use crate::wait::clock::{Clock, Ticks, thread_cpu_ns};
@@ -158,7 +158,10 @@ impl Worker {
         }
         .guards();
         controller.guard(place);
-        shared.lane(lane).counters.guards.set(Guard::bits(place));
+        let counters = &shared.lane(lane).counters;
+        counters.guards.set(Guard::bits(place));
+        counters.mean_bound.set(ticks(settings.wait.mean_added));
+        counters.max_bound.set(ticks(settings.wait.max_added));
         let (doze_max, unheard_max) = (ticks(settings.wait.max_added), ticks(settings.wait.inbox_max));
         Self {
             lane,
@@ -277,6 +280,16 @@ impl Worker {
         self.cx.has_pollers.set(!self.pollers.is_empty());
         let lane = self.own();
         lane.counters.pollers.set(self.pollers.len() as u64);
+        let (wait, rate) = (&self.shared.settings.wait, self.clock.rate());
+        let bounds = self.pollers.bounds(Bounds::of_runtime(wait));
+        let (mean, max) = (rate.ticks_from(bounds.mean_added()), rate.ticks_from(bounds.max_added()));
+        lane.counters.mean_bound.set(mean);
+        lane.counters.max_bound.set(max);
+        let unheard_max = rate.ticks_from(wait.inbox_max).min(max);
+        self.max_added = max;
+        self.controller.rebound(mean, max);
+        self.waiter.limit(Limits { doze_max: max, unheard_max });
+        let lane = self.own();
         *lane.poller_names.lock() = (self.pollers.at(), self.pollers.names().map(Into::into).collect());
         if self.playing() == Playing::Poll {
             // Poll lanes are in neither count.

@@ -222,21 +222,7 @@ impl Settings {
     ///
     /// [`SettingsError`] for the first knob that is not.
     pub(crate) fn validate(&self) -> Result<(), SettingsError> {
-        let check = |knob, value, range: RangeInclusive<Duration>, remedy| {
-            if range.contains(&value) { Ok(()) } else { Err(SettingsError { knob, value, range, remedy }) }
-        };
-        check(
-            "max_added",
-            self.max_added,
-            Duration::ZERO..=MAX_ADDED_MAX,
-            "a lane that may be late by more should park: set park(WhenArmed) and park_after",
-        )?;
-        check(
-            "mean_added",
-            self.mean_added,
-            Duration::ZERO..=self.max_added,
-            "no wait is longer than max_added, so raise max_added or lower mean_added",
-        )?;
+        check_bounds(self.mean_added, self.max_added)?;
         check(
             "park_after",
             self.park_after,
@@ -244,6 +230,35 @@ impl Settings {
             "to forbid parking, set park(Never); a wake costs more than the shortest of these",
         )
     }
+}
+
+/// Whether two bounds are within their ranges and agree.
+///
+/// # Errors
+///
+/// [`SettingsError`] for the first that is not.
+pub(crate) fn check_bounds(mean_added: Duration, max_added: Duration) -> Result<(), SettingsError> {
+    check(
+        "max_added",
+        max_added,
+        Duration::ZERO..=MAX_ADDED_MAX,
+        "a lane that may be late by more should park: set park(WhenArmed) and park_after",
+    )?;
+    check(
+        "mean_added",
+        mean_added,
+        Duration::ZERO..=max_added,
+        "no wait is longer than max_added, so raise max_added or lower mean_added",
+    )
+}
+
+fn check(
+    knob: &'static str,
+    value: Duration,
+    range: RangeInclusive<Duration>,
+    remedy: &'static str,
+) -> Result<(), SettingsError> {
+    if range.contains(&value) { Ok(()) } else { Err(SettingsError { knob, value, range, remedy }) }
 }
 
 /// 10 ms: beyond it, a doze burns more cpu time than a wake would ever cost.
