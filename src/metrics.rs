@@ -64,6 +64,8 @@ pub(crate) struct LaneCounters {
     pub monitored_dozes: Count,
     pub monitor_verdicts: Count,
     pub steps_aside: Count,
+    pub rests: Count,
+    pub rests_asked: Count,
     pub recalibrations: Count,
     /// Ticks.
     pub charged: Count,
@@ -162,6 +164,11 @@ pub struct LaneMetrics {
     pub monitor_verdicts: u64,
     /// Times that the lane let others have its cpu instead of waiting in user mode.
     pub steps_aside: u64,
+    /// Times that this lane, between two tasks, left the core to its poll lane for 20 us, because that was late and is known to share the core.
+    /// At most 5 % of any 10 ms.
+    pub rests: u64,
+    /// Times that this lane asked its sibling to.
+    pub rests_asked: u64,
     /// Times that PAUSE was measured anew, after waits that were late again and again, a jump of the clock, or a move to another cpu.
     pub recalibrations: u64,
     /// The bounds in force: the tightest of the lane's pollers, and the runtime's for those that state none. Zero until the lane has started.

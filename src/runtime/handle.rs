@@ -285,6 +285,8 @@ impl Handle {
             monitored_dozes: counters.monitored_dozes.read(),
             monitor_verdicts: counters.monitor_verdicts.read(),
             steps_aside: counters.steps_aside.read(),
+            rests: counters.rests.read(),
+            rests_asked: counters.rests_asked.read(),
             recalibrations: counters.recalibrations.read(),
             mean_added: clock.duration(counters.mean_bound.read()),
             max_added: clock.duration(counters.max_bound.read()),

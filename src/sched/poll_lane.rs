@@ -9,6 +9,7 @@ use crate::task::{Runnable, memory};
 use crate::wait::clock::Ticks;
 use crate::wait::controller::{Observation, Parked, Step};
 use crate::wait::ledger::Kind as Time;
+use crate::wait::tail_guard::{Request, TailGuard};
 use crate::wait::waiter::{Ended, How, Wakeup};
 
 /// How long a task that was handed off is left to a sibling that is awake before somebody is woken for it: 1 us. Its lines take 0.2 to 0.4 us to
@@ -48,10 +49,43 @@ impl Worker {
         }
         if std::mem::take(&mut self.called) {
             self.answer_call(&swept);
-        } else if swept.events == 0 && self.stamp >= self.lend_from && self.shared.help_wanted() {
+        } else if swept.events == 0 && self.stamp >= self.lend_from && !self.tail_open() && self.shared.help_wanted() {
             self.lend_awake();
         }
+        if self.tail_open() && swept.events == 0 {
+            self.tell_tail();
+        }
         self.wait_after(&swept);
+    }
+
+    /// Whether the sibling was asked to rest, and the matter is not over.
+    #[inline]
+    fn tail_open(&self) -> bool {
+        self.tail.as_ref().is_some_and(TailGuard::is_open)
+    }
+
+    /// Tells the tail guard of a pass while the sibling was asked to rest.
+    #[cold]
+    fn tell_tail(&mut self) {
+        let resting = self.beside.iter().any(|sibling| sibling.rest.is_resting());
+        let (now, took) = (self.stamp, self.stamp.since(self.cx.pass_start.get()));
+        let Some(tail) = &mut self.tail else { return };
+        if tail.passed(now, took, resting) == (Request::Ended { stale: true }) {
+            self.beside.iter().for_each(|sibling| sibling.rest.take_back());
+        }
+    }
+
+    /// A wait was late, and nothing but the core can be the reason: asks the sibling to rest, if that is allowed.
+    #[cold]
+    fn ask_for_rest(&mut self) {
+        let (now, pass) = (self.stamp, self.controller.pass());
+        let Some(tail) = &mut self.tail else { return };
+        // Relaxed: a hint. A sibling without tasks takes nothing from this lane.
+        let busy = self.beside.iter().any(|sibling| sibling.has_tasks.load(std::sync::atomic::Ordering::Relaxed));
+        if busy && tail.missed(now, pass) {
+            self.beside.iter().for_each(|sibling| sibling.rest.ask());
+            self.own().counters.rests_asked.add(1);
+        }
     }
 
     /// One pass and one task of a lane that has both.
@@ -217,6 +251,9 @@ impl Worker {
         if took > self.max_added {
             let preempted = took > PREEMPTED_TIMES * ticks && took > self.clock.ticks_from_ns(PREEMPTED_NS);
             if preempted { &counters.misses_preempted } else { &counters.misses_doze }.add(1);
+            if !preempted && self.tail.is_some() {
+                self.ask_for_rest();
+            }
         }
     }
 

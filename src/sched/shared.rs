@@ -58,8 +58,49 @@ pub(crate) struct Lane {
     pub kinds: Kinds,
     /// When somebody rang it out of its park, in ticks; 0 if nobody did since it lay down. Written by whoever makes the system call.
     pub rung_at: AtomicU64,
+    /// What a poll lane that shares its core asks of this lane; see [`Rest`].
+    pub rest: CachePadded<Rest>,
     /// With what it waits, once it has started.
     pub waits: OnceCell<WaitReport>,
+}
+
+/// The words between a poll lane and the compute lane that should rest for it (`wait::tail_guard`).
+#[derive(Debug, Default)]
+pub(crate) struct Rest {
+    /// Set by the poll lane, taken by the compute lane at its next task boundary, or taken back.
+    wanted: AtomicBool,
+    /// Set by the compute lane while it rests.
+    resting: AtomicBool,
+}
+
+impl Rest {
+    /// Asks for one rest.
+    pub(super) fn ask(&self) {
+        // Relaxed, as all of these: hints, by which nothing else is published; a rest that comes a moment late or not at all is none.
+        self.wanted.store(true, Relaxed);
+    }
+
+    pub(super) fn take_back(&self) {
+        self.wanted.store(false, Relaxed);
+    }
+
+    /// Whether a rest is wanted; the answer obliges to [`begin`](Self::begin) it.
+    #[inline]
+    pub(super) fn take(&self) -> bool {
+        self.wanted.load(Relaxed) && self.wanted.swap(false, Relaxed)
+    }
+
+    pub(super) fn begin(&self) {
+        self.resting.store(true, Relaxed);
+    }
+
+    pub(super) fn end(&self) {
+        self.resting.store(false, Relaxed);
+    }
+
+    pub(super) fn is_resting(&self) -> bool {
+        self.resting.load(Relaxed)
+    }
 }
 
 /// What the lanes share.
@@ -121,6 +162,7 @@ impl Shared {
             times: Totals::new(),
             kinds: Kinds::new(),
             rung_at: AtomicU64::new(0),
+            rest: CachePadded::new(Rest::default()),
             waits: OnceCell::new(),
         };
         Self {

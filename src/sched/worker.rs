@@ -27,6 +27,7 @@ use crate::wait::controller::{Controller, Guards};
 use crate::wait::false_wakes::FalseWakes;
 use crate::wait::ledger::{Kind as Time, Ledger, WINDOW_NS};
 use crate::wait::surroundings::{Crowd, Place};
+use crate::wait::tail_guard::TailGuard;
 use crate::wait::waiter::{Limits, Waiter};
 use crate::wait::{pause, selftest};
 
@@ -68,6 +69,8 @@ pub(crate) struct Worker {
     pub(super) inbox_left: bool,
     /// What ended the last doze early; the next pass tells whether for something.
     pub(super) woken: Option<Woken>,
+    /// Where the sibling is known to share the core: when it should rest.
+    pub(super) tail: Option<TailGuard>,
     /// Whether monitors end dozes for something.
     pub(super) false_wakes: FalseWakes,
     /// What about this lane's place makes spinning useless, whatever the crowd.
@@ -162,6 +165,8 @@ impl Worker {
         counters.guards.set(Guard::bits(place));
         counters.mean_bound.set(ticks(settings.wait.mean_added));
         counters.max_bound.set(ticks(settings.wait.max_added));
+        let info = &shared.lane(lane).info;
+        let tail = info.sharing == Sharing::Seen && info.plan.role == Role::Poll;
         let (doze_max, unheard_max) = (ticks(settings.wait.max_added), ticks(settings.wait.inbox_max));
         Self {
             lane,
@@ -185,6 +190,7 @@ impl Worker {
             sweep: Sweep::Full,
             inbox_left: true, // whatever came before the first look at the epoch
             woken: None,
+            tail: tail.then(|| TailGuard::new(clock.rate())),
             false_wakes: FalseWakes::default(),
             place,
             crowd: Crowd::default(),

@@ -458,6 +458,11 @@ impl Controller {
         self.budget.balance()
     }
 
+    /// What an empty pass takes on average, in ticks.
+    pub(crate) fn pass(&self) -> u64 {
+        self.pass / AVERAGE_OVER
+    }
+
     /// Learns from a doze that `took` so long where `asked` was wanted. One that news cut short teaches nothing.
     #[inline]
     pub(crate) fn dozed(&mut self, asked: u64, took: u64) {

@@ -9,6 +9,7 @@
 //! - `controller`: the decision, a pure function of what was seen. It is all arithmetic on ticks, and tested in virtual
 //!   time.
 //! - `surroundings`: quotas, crowds and single cpus, where spinning is no use; `false_wakes`: whether a monitor is.
+//! - `tail_guard`: when the sibling should rest for a moment, so that a poll lane that is late catches up.
 //! - `waiter`: carries a doze out, by one instruction where the cpu has one to wait with, else looking for news every few
 //!   pauses.
 //! - `means` and `selftest`: with what this lane may wait ([`WaitWith`]), and whether that really waits here.
@@ -26,6 +27,7 @@ pub(crate) mod pause;
 pub(crate) mod policy;
 pub(crate) mod selftest;
 pub(crate) mod surroundings;
+pub(crate) mod tail_guard;
 pub(crate) mod waiter;
 
 pub use means::{WaitReport, WaitWith, WhyNot};

@@ -185,6 +185,11 @@ impl Waiter {
         Dozed { until, ended, how }
     }
 
+    /// Waits by PAUSEs, whatever the limits of dozes are, until `interrupted`. Returns when it ended. For lanes that have no pollers.
+    pub(crate) fn rest(&self, cpu: &impl Waits, from: Ticks, ticks: u64, interrupted: impl FnMut() -> bool) -> Ticks {
+        self.pauses(cpu, from, ticks, interrupted).until
+    }
+
     /// A doze of PAUSEs.
     #[inline]
     fn pauses(&self, cpu: &impl Spin, from: Ticks, ticks: u64, mut interrupted: impl FnMut() -> bool) -> Dozed {
