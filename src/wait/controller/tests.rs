@@ -770,7 +770,51 @@ mod faults {
         assert_eq!(lane.suspicion(), None);
     }
 
-    // A monitor that never fires, or that the lane's own store should have fired: the watch ends by its deadline.
+    // A monitor ends no wait for the lane's own store, and no lane relies on that: what a lane stores itself (a hand-off, housekeeping) is no
+    // event of a watch, which lasts to its deadline and is charged by what leaving it takes.
+    #[test]
+    fn an_own_store_that_fires_no_monitor() {
+        let max = 4 * US;
+        let mut lane = controller(&settings(500, max));
+        lane.exit_takes(100);
+        let mut now = 0;
+        for _ in 0..1_000 {
+            now += 150;
+            let seen = Observation { can_watch: true, housekeeping: true, ..empty(now, 150) };
+            if let Step::Watch { ticks } | Step::Doze { ticks } = lane.observe(&seen) {
+                assert!(ticks <= max);
+                now += ticks;
+                lane.watched(ticks);
+                assert!(lane.last.charge <= 100, "{:?}", lane.last);
+            }
+        }
+        assert!(now > 1_000 * US, "it watched");
+    }
+
+    // A word that is no longer the one to watch (another poller came, the monitor was found out): the next wait is a doze, at once.
+    #[test]
+    fn a_watch_that_is_no_longer_possible() {
+        let mut lane = controller(&settings(500, 4 * US));
+        let mut now = 0;
+        for turn in 0..2_000 {
+            now += 150;
+            let can_watch = turn % 3 == 0;
+            match lane.observe(&Observation { can_watch, ..empty(now, 150) }) {
+                Step::Watch { ticks } => {
+                    assert!(can_watch, "turn {turn}");
+                    lane.watched(ticks);
+                    now += ticks;
+                }
+                Step::Doze { ticks } => {
+                    lane.dozed(ticks, ticks);
+                    now += ticks;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    // A monitor that never fires: the watch ends by its deadline.
     #[test]
     fn a_monitor_that_never_fires() {
         let max = 4 * US;
