@@ -2,14 +2,15 @@
 
 mod env;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::arch::Capabilities;
 use crate::error::Error;
-use crate::placement::{self, LaneInfo, Placement, Plan, Request, Role};
+use crate::offload::dsa::discover::Places;
+use crate::placement::{self, LaneInfo, Placement, Plan, Request, Role, Sharing};
 use crate::runtime::{self, Runtime};
 use crate::sched::settings::{LaneHook, LaneSettings};
 use crate::topology::Topology;
@@ -39,7 +40,8 @@ const NAME_MAX: usize = 10;
 /// `2-3,4-5`), `TWOLANE_PAIRS`, `TWOLANE_RESERVE`, `TWOLANE_NODE`, `TWOLANE_CPUS` (`0-3,8`), `TWOLANE_COMPUTE_PER_CORE`,
 /// `TWOLANE_ALLOW_UNPINNED` (`yes`, `no`), `TWOLANE_ETIQUETTE` (`latency`, `balanced`, `polite`), `TWOLANE_RELIEF` (`auto`, `always`, `off`), `TWOLANE_WAIT` (`auto`, `pause`,
 /// `light`, `deep`), `TWOLANE_PARK` (`never`, `when-armed`, `within-bound`), `TWOLANE_PARK_AFTER`, `TWOLANE_MEAN_ADDED`, `TWOLANE_MAX_ADDED`,
-/// `TWOLANE_PEEK_REFRESH`, `TWOLANE_LINGER_MAX` (times with units: `500ns`, `4us`), `TWOLANE_BACKLOG_MAX`. Those used are listed in the
+/// `TWOLANE_PEEK_REFRESH`, `TWOLANE_LINGER_MAX` (times with units: `500ns`, `4us`), `TWOLANE_BACKLOG_MAX`,
+/// `TWOLANE_DSA_SYSFS` and `TWOLANE_DSA_DEV` (absolute paths of directories, see [`Places`]). Those used are listed in the
 /// plan's notes and in [`Metrics::overrides`](crate::Metrics::overrides); an unknown name or value is an error.
 ///
 /// # Example
@@ -71,8 +73,11 @@ pub struct Builder {
     thread_name: String,
     allow_unpinned: bool,
     own_threads: BTreeSet<usize>,
+    sharing: BTreeMap<usize, Sharing>,
     env_overrides: bool,
     topology: Option<Topology>,
+    /// Where DSA's work queues are described.
+    dsa_places: Places,
     on_lane_start: Option<LaneHook>,
     on_lane_stop: Option<LaneHook>,
 }
@@ -105,8 +110,10 @@ impl Builder {
             thread_name: "twolane".into(),
             allow_unpinned: false,
             own_threads: BTreeSet::new(),
+            sharing: BTreeMap::new(),
             env_overrides: true,
             topology: None,
+            dsa_places: Places::default(),
             on_lane_start: None,
             on_lane_stop: None,
         }
@@ -149,6 +156,15 @@ impl Builder {
     /// cores have.
     pub fn compute_per_core(mut self, lanes: usize) -> Self {
         self.request.compute_per_core = lanes;
+        self
+    }
+
+    /// What is true of the lanes of a pair sharing a core, where you know better than the machine says: `Denied` withholds relief,
+    /// anything else gives it while the sibling works. Default: what the topology says, `Unknown` on most virtual machines. A
+    /// [`Verdict`](crate::topology::probe::Verdict) of the probe turns into it; remember that a hypervisor may move cpus after it. Takes the
+    /// numbers of the plan's pairs. Effect: the plan says so in its notes, and [`LaneInfo::sharing`].
+    pub fn sharing(mut self, pair: usize, sharing: impl Into<Sharing>) -> Self {
+        self.sharing.insert(pair, sharing.into());
         self
     }
 
@@ -318,6 +334,7 @@ impl Builder {
         let (quota, cpus) = (topology.quota.as_ref().map(|quota| quota.cpus), topology.allowed().len());
         let mut plan = placement::plan(&self.request, &topology)?;
         check_own_threads(&self.own_threads, &plan)?;
+        overrule_sharing(&self.sharing, &mut plan)?;
         plan.notes.extend(overrides.iter().map(|variable| format!("from the environment: {variable}")));
         Ok(Config {
             plan,
@@ -375,6 +392,24 @@ fn check_own_threads(lanes: &BTreeSet<usize>, plan: &Plan) -> Result<(), Error> 
         }
         None => Ok(()),
     }
+}
+
+/// Puts what the user knows in the place of what the machine says.
+fn overrule_sharing(known: &BTreeMap<usize, Sharing>, plan: &mut Plan) -> Result<(), Error> {
+    for (&pair, &sharing) in known {
+        let Some(stated) = plan.sharing.get_mut(pair) else {
+            return Err(Error::Knob {
+                knob: "sharing",
+                value: format!("that of pair {pair}"),
+                want: "pairs of the plan; see `plan`",
+            });
+        };
+        if *stated != sharing {
+            plan.notes.push(format!("pair {pair}: sharing {sharing} by the builder's word; the machine says {stated}"));
+            *stated = sharing;
+        }
+    }
+    Ok(())
 }
 
 /// The variables that are text; others cannot be ours.

@@ -33,6 +33,7 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
+use crate::offload::dsa::discover::Places;
 use crate::topology::Topology;
 
 pub use finding::{Finding, Severity, Topic};
@@ -44,20 +45,29 @@ pub use queues::{WorkQueue, WorkQueueNode};
 pub struct Roots {
     root: PathBuf,
     live: bool,
+    dsa: Places,
 }
 
 impl Roots {
     /// This machine, as the calling thread may use it. Instructions are those that the cpu states.
     #[must_use]
     pub fn live() -> Self {
-        Self { root: PathBuf::from("/"), live: true }
+        Self { root: PathBuf::from("/"), live: true, dsa: Places::default() }
     }
 
     /// The machine whose `sys`, `proc` and `dev` lie under `root`: a snapshot of another one, or a host tree of the
     /// feature `sim`. The affinity mask is the one recorded there, and instructions are those in its `proc/cpuinfo`.
     #[must_use]
     pub fn under(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), live: false }
+        let root = root.into();
+        Self { dsa: Places::under(&root), root, live: false }
+    }
+
+    /// With work queues described elsewhere: what `TWOLANE_DSA_SYSFS` and `TWOLANE_DSA_DEV` are to a runtime.
+    #[must_use]
+    pub fn dsa(mut self, places: Places) -> Self {
+        self.dsa = places;
+        self
     }
 
     /// The directory above `sys` and `proc`; `/` for this machine.
@@ -122,7 +132,7 @@ pub fn examine(roots: &Roots) -> Report {
         root: roots.root.clone(),
         topology: seen.topology.ok(),
         instructions: seen.processor.instructions,
-        work_queues: seen.devices.into_iter().flat_map(|device| device.queues).collect(),
+        work_queues: queues::all(seen.survey),
         findings,
     }
 }

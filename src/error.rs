@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use crate::offload::dsa::discover::NoWorkQueue;
 use crate::placement::{PlanError, Role};
 use crate::topology::{PinError, TopologyError};
 use crate::wait::SettingsError;
@@ -64,6 +65,9 @@ pub enum Error {
         /// What it is for.
         role: Role,
     },
+    /// DSA was demanded, and there is no work queue that this process can use. The message names every device and queue that was found, why
+    /// it cannot be used, and what to type. Without the demand the CPU does the copying.
+    NoWorkQueue(Box<NoWorkQueue>),
     /// The runtime has been shut down.
     Shutdown,
     /// The process is a child that fork(2) made of the one with the lanes. Build a runtime of its own.
@@ -94,6 +98,7 @@ impl fmt::Display for Error {
                     "lane {lane} is planned for {role:?} and takes no pollers: use `Where::Pair` or a poll lane (see `Runtime::plan`)"
                 )
             }
+            Self::NoWorkQueue(none) => write!(f, "{none}"),
             Self::Shutdown => f.write_str("the runtime has been shut down"),
             Self::Forked => {
                 f.write_str("this process was forked from the one that runs the lanes: build a runtime of its own")
@@ -110,6 +115,7 @@ impl std::error::Error for Error {
             Self::Wait(error) => Some(error),
             Self::Pin { source, .. } => Some(source),
             Self::Thread { source, .. } => Some(source),
+            Self::NoWorkQueue(none) => Some(&**none),
             _ => None,
         }
     }
@@ -118,6 +124,12 @@ impl std::error::Error for Error {
 impl From<TopologyError> for Error {
     fn from(error: TopologyError) -> Self {
         Self::Topology(error)
+    }
+}
+
+impl From<NoWorkQueue> for Error {
+    fn from(none: NoWorkQueue) -> Self {
+        Self::NoWorkQueue(Box::new(none))
     }
 }
 
@@ -138,6 +150,7 @@ impl From<Error> for io::Error {
         let kind = match &error {
             Error::Thread { source, .. } => source.kind(),
             Error::Shutdown | Error::Forked => io::ErrorKind::BrokenPipe,
+            Error::NoWorkQueue(_) => io::ErrorKind::NotFound,
             Error::Topology(_) | Error::Pin { .. } => io::ErrorKind::Other,
             _ => io::ErrorKind::InvalidInput,
         };

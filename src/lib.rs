@@ -22,6 +22,9 @@ mod error;
 #[cfg(not(twolane_loom))]
 pub mod metrics;
 #[cfg(not(twolane_loom))]
+#[allow(unsafe_code)]
+pub mod offload;
+#[cfg(not(twolane_loom))]
 pub mod placement;
 #[cfg(not(twolane_loom))]
 mod poll;

@@ -12,6 +12,7 @@ use std::path::Path;
 use cli_run::{assert_refused, command, look, machine, run};
 use serde_json::Value;
 use tempfile::TempDir;
+use twolane::sim::dsa::tree::{Device, DsaTree, Queue};
 use twolane::sim::host::{GroupVersion, HostTree};
 
 /// A machine with nothing to complain about: its clock is good, and it waits as it should.
@@ -229,50 +230,90 @@ fn no_work_queue() {
 #[test]
 fn work_queues_one_by_one() {
     let dir = healthy(&HostTree::adjacent(4, 2), "movdir64b enqcmd");
-    let bus = "sys/bus/dsa/devices";
-    let queue = |name: &str, state: &str, kind: &str| {
-        for (file, text) in [
-            ("state", state),
-            ("type", kind),
-            ("mode", "shared"),
-            ("size", "16"),
-            ("name", "mine"),
-            ("driver_name", kind),
-        ] {
-            put(dir.path(), &format!("{bus}/dsa2/{name}/{file}"), &format!("{text}\n"));
-        }
-    };
-    put(dir.path(), &format!("{bus}/dsa2/state"), "enabled\n");
-    put(dir.path(), &format!("{bus}/iax3/state"), "enabled\n");
-    assert_found(dir.path(), "queues.unconfigured", "info", "accel-config enable-wq dsa2/wq2.0");
-
-    queue("wq2.0", "disabled", "user");
-    assert_found(dir.path(), "queues.not-enabled", "info", "accel-config enable-wq dsa2/wq2.0");
-    queue("wq2.0", "enabled", "kernel");
-    assert_found(dir.path(), "queues.not-for-users", "info", "--type=user --driver-name=user");
-    queue("wq2.0", "enabled", "user");
-    assert_found(dir.path(), "queues.no-node", "warning", "--device=/dev/dsa/wq2.0");
-
-    // A node of ours, seen by somebody else.
-    put(dir.path(), "dev/dsa/wq2.0", "");
-    let node = dir.path().join("dev/dsa/wq2.0");
-    fs::set_permissions(&node, fs::Permissions::from_mode(0o600)).unwrap();
-    let status = fs::read_to_string(dir.path().join("proc/self/status")).unwrap();
-    let nobody = "Uid:\t9 4000000 9 9\nGid:\t9 4000000 9 9\nCapEff:\t0\n";
-    put(dir.path(), "proc/self/status", &format!("{status}{nobody}"));
-    assert_found(dir.path(), "queues.not-permitted", "warning", "chgrp GROUP /dev/dsa/wq2.0");
-    fs::set_permissions(&node, fs::Permissions::from_mode(0o666)).unwrap();
-    let (code, report) = as_json(dir.path());
+    let root = dir.path();
+    let device = Device::v1(2).queue(Queue::shared(16).label("mine").node_mode(0o666));
+    let tree = DsaTree::new().device(device).analytics(3).write(root).unwrap();
+    let (code, report) = as_json(root);
     assert_eq!((code, finding(&report, "queues.usable").is_some()), (Some(0), true), "{report:#}");
     let queue = &report["work_queues"][0];
     assert_eq!((&queue["name"], &queue["device"], &queue["mode"]), (&"wq2.0".into(), &"dsa2".into(), &"shared".into()));
     assert_eq!((&queue["label"], &queue["size"], &queue["type"]), (&"mine".into(), &16.into(), &"user".into()));
-    assert_eq!((&queue["node"]["mode"], &queue["node"]["open_to_us"]), (&"666".into(), &true.into()));
+    assert_eq!(
+        (&queue["node"]["mode"], &queue["node"]["open_to_us"]),
+        (&"666".into(), &Value::Null),
+        "nobody in sight"
+    );
 
-    put(dir.path(), &format!("{bus}/dsa2/pasid_enabled"), "0\n");
-    assert_found(dir.path(), "queues.no-pasid", "warning", "intel_iommu=on,sm_on");
-    put(dir.path(), &format!("{bus}/dsa2/state"), "halted\n");
-    assert_found(dir.path(), "queues.device-halted", "warning", "accel-config disable-device dsa2");
+    let set = |attribute: &str, text: &str| tree.set(attribute, text).unwrap();
+    set("dsa2/wq2.0/state", "disabled");
+    assert_found(root, "queues.not-enabled", "info", "accel-config enable-wq dsa2/wq2.0");
+    set("dsa2/cmd_status", "0x80060000");
+    assert_found(root, "queues.not-enabled", "info", "accel-config config-wq dsa2/wq2.0 --threshold=15");
+    let what = finding(&as_json(root).1, "queues.not-enabled").unwrap()["what"].to_string();
+    assert!(what.contains("the queue is shared and has no threshold"), "{what}");
+    set("dsa2/wq2.0/state", "enabled");
+    set("dsa2/wq2.0/type", "kernel");
+    assert_found(root, "queues.not-for-users", "info", "--type=user --driver-name=user");
+    set("dsa2/wq2.0/type", "user");
+    set("dsa2/wq2.0/size", "0");
+    assert_found(root, "queues.misconfigured", "warning", "--wq-size=16");
+    set("dsa2/wq2.0/size", "many");
+    assert_found(root, "queues.unreadable", "warning", "by hand");
+    set("dsa2/wq2.0/size", "16");
+    set("dsa2/wq2.0/ats_disable", "1");
+    assert_found(root, "queues.hides-faults", "warning", "echo 0 > /sys/bus/dsa/devices/dsa2/wq2.0/ats_disable");
+    set("dsa2/wq2.0/ats_disable", "0");
+
+    // A node of ours, seen by somebody else.
+    let status = fs::read_to_string(root.join("proc/self/status")).unwrap();
+    let nobody = "Uid:\t9 4000000 9 9\nGid:\t9 4000000 9 9\nCapEff:\t0\n";
+    put(root, "proc/self/status", &format!("{status}{nobody}"));
+    assert_found(root, "queues.raw-io", "info", "setcap cap_sys_rawio+ep PROGRAM");
+    assert_eq!(as_json(root).1["work_queues"][0]["node"]["open_to_us"], true);
+    fs::set_permissions(tree.node("wq2.0"), fs::Permissions::from_mode(0o600)).unwrap();
+    assert_found(root, "queues.not-permitted", "warning", "chgrp GROUP /dev/dsa/wq2.0");
+    fs::remove_file(tree.node("wq2.0")).unwrap();
+    assert_found(root, "queues.no-node", "warning", "--device=/dev/dsa/wq2.0");
+
+    set("dsa2/pasid_enabled", "0");
+    assert_found(root, "queues.no-pasid", "warning", "intel_iommu=on,sm_on");
+    set("dsa2/state", "halted");
+    assert_found(root, "queues.device-halted", "warning", "accel-config disable-device dsa2");
+    set("dsa2/pasid_enabled", "1");
+    set("dsa2/state", "disabled");
+    assert_found(root, "queues.device-disabled", "info", "accel-config enable-device dsa2");
+    set("dsa2/state", "enabled");
+    set("dsa2/wq2.0/type", "none");
+    set("dsa2/wq2.0/state", "disabled");
+    assert_found(root, "queues.unconfigured", "info", "accel-config enable-wq dsa2/wq2.0");
+    let text = look("doctor", root, &[]).out;
+    assert!(!text.contains("iax3") && !text.contains("wq2.7"), "what nobody configured is not told: {text}");
+}
+
+#[test]
+fn queues_whose_instruction_is_missing() {
+    let open = |queue: Queue| DsaTree::new().device(Device::v1(0).queue(queue.node_mode(0o666)));
+    let dir = healthy(&HostTree::adjacent(4, 2), "movdir64b");
+    open(Queue::shared(16)).write(dir.path()).unwrap();
+    assert_found(dir.path(), "queues.no-enqcmd", "info", "--mode=dedicated");
+    let dir = healthy(&HostTree::adjacent(4, 2), "enqcmd");
+    open(Queue::dedicated(16)).write(dir.path()).unwrap();
+    let report = as_json(dir.path()).1;
+    let why = finding(&report, "queues.no-movdir64b").unwrap()["why"].to_string();
+    assert!(why.contains("write(2)"), "{why}");
+}
+
+#[test]
+fn work_queues_are_where_the_environment_says() {
+    let dir = healthy(&HostTree::adjacent(4, 2), "");
+    let tree = DsaTree::new().device(Device::v1(4).queue(Queue::dedicated(16))).write(dir.path()).unwrap();
+    let said = run(command(&["doctor", "--json"])
+        .env("TWOLANE_DSA_SYSFS", tree.places().sysfs)
+        .env("TWOLANE_DSA_DEV", tree.places().nodes));
+    let report: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(report["work_queues"][0]["name"], "wq4.0", "{report:#}");
+    let relative = run(command(&["doctor"]).env("TWOLANE_DSA_DEV", "dev/dsa"));
+    assert_refused(&relative, &["TWOLANE_DSA_DEV=dev/dsa", "absolute path"]);
 }
 
 #[test]
@@ -318,6 +359,62 @@ fn wrong_options_are_one_line() {
         (&["doctor", "--root", "/no/such/place"], &["/no/such/place", "no such directory"]),
         (&["cure"], &["'cure'"]),
         (&[], &["doctor", "plan"]),
+    ] {
+        assert_refused(&run(&mut command(arguments)), words);
+    }
+}
+
+#[test]
+fn a_probe_measures_pairs_and_changes_nothing_else() {
+    let plain = run(&mut command(&["doctor", "--json"]));
+    let probed = run(&mut command(&["doctor", "--json", "--probe", "--probe-seconds", "0.1"]));
+    assert_eq!(plain.code, probed.code, "a measurement is no finding: {probed:?}");
+    let (plain, probed): (Value, Value) =
+        (serde_json::from_str(&plain.out).unwrap(), serde_json::from_str(&probed.out).unwrap());
+    assert!(plain["probes"].is_null());
+    // By name: some tell counters that move.
+    let ids = |report: &Value| -> Vec<Value> {
+        report["findings"].as_array().unwrap().iter().map(|finding| finding["id"].clone()).collect()
+    };
+    assert_eq!(ids(&plain), ids(&probed));
+    let pairs = probed["probes"].as_array().unwrap();
+    for pair in pairs {
+        assert_ne!(pair["cpus"][0], pair["cpus"][1], "{pair:#}");
+        assert!(["seen", "denied", "unknown"].contains(&pair["stated"].as_str().unwrap()), "{pair:#}");
+        let verdict = pair["verdict"].as_str().unwrap();
+        assert!(["shared", "separate", "floating", "unclear"].contains(&verdict), "{pair:#}");
+        if !pair["error"].is_null() {
+            continue; // something of higher priority had a cpu
+        }
+        assert!(pair["says"].as_str().unwrap().starts_with(verdict), "{pair:#}");
+        let count = |of: &str| pair[format!("{of}_windows")].as_u64().unwrap() as usize;
+        let windows = pair["windows"].as_array().unwrap();
+        assert_eq!(count("shared") + count("separate") + count("unclear"), windows.len(), "{pair:#}");
+        for window in windows {
+            assert_eq!(window["seen"] == "unclear", window["why"].is_string(), "{window:#}");
+        }
+        // The bound itself, and what the OS may need to run a thread on a busy machine.
+        assert!(pair["took_ms"].as_f64().unwrap() < 100.0 + 500.0, "{pair:#}");
+    }
+
+    let told = run(&mut command(&["doctor", "--probe", "--probe-seconds", "0.05"])).out;
+    let section = told.split("\nprobe\n").nth(1).unwrap_or_else(|| panic!("{told}"));
+    let want = if pairs.is_empty() { "nothing to probe" } else { "not the hardware's word" };
+    assert!(section.contains(want), "{section}");
+}
+
+#[test]
+fn what_cannot_be_probed_is_one_line() {
+    let dir = healthy(&HostTree::adjacent(4, 2), "");
+    let root = dir.path().to_str().unwrap();
+    for (arguments, words) in [
+        (&["doctor", "--probe", "0,0"][..], &["--probe 0,0", "two different cpus"][..]),
+        (&["doctor", "--probe", "0,65000"], &["cpu 65000", "taskset"]),
+        (&["doctor", "--probe", "7"], &["'7'", "such as 2,3"]),
+        (&["doctor", "--probe", "--root", root], &["--root names another"]),
+        (&["doctor", "--probe", "0,1", "--probe-seconds", "0.01"], &["10ms", "50ms to 60s"]),
+        (&["doctor", "--probe", "--probe-seconds=-1"], &["-1", "try 2"]),
+        (&["doctor", "--probe-seconds", "1"], &["--probe"]),
     ] {
         assert_refused(&run(&mut command(arguments)), words);
     }

@@ -61,6 +61,8 @@ pub(crate) struct Capabilities {
     pub(crate) enqcmd: Option<Enqcmd>,
     /// MONITORX and MWAITX.
     pub(crate) mwaitx: Option<Mwaitx>,
+    /// PREFETCHW.
+    pub(crate) prefetchw: Option<Prefetchw>,
     /// WFET.
     pub(crate) wfxt: Option<Wfxt>,
     /// A kernel that ends every WFE after a while.
@@ -128,6 +130,10 @@ pub(crate) struct Enqcmd(());
 /// Holding one means: this cpu executes MONITORX and MWAITX without trapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mwaitx(());
+
+/// Holding one means: this cpu executes PREFETCHW, and does not take it for a NOP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Prefetchw(());
 
 /// Holding one means: this cpu executes WFET, WFE with a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

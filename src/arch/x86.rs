@@ -1,6 +1,8 @@
 //! x86-64: PAUSE, the time-stamp counter, Intel's and AMD's waits, and CPUID as the only witness.
 
-use super::{Capabilities, Depth, Enqcmd, Instruction, Movdir64b, Mwaitx, Span, StatedRate, Waitpkg, Watch, Woke};
+use super::{
+    Capabilities, Depth, Enqcmd, Instruction, Movdir64b, Mwaitx, Prefetchw, Span, StatedRate, Waitpkg, Watch, Woke,
+};
 use core::arch::asm;
 use core::num::NonZeroU32;
 use raw_cpuid::{CpuId, CpuIdReader, CpuIdReaderNative, Hypervisor};
@@ -180,6 +182,8 @@ mod bits {
     pub(super) const WAITPKG: u32 = 1 << 5;
     pub(super) const MOVDIR64B: u32 = 1 << 28;
     pub(super) const ENQCMD: u32 = 1 << 29;
+    /// Leaf 0x8000_0001, ECX: PREFETCHW, by the name of the set that brought it (3DNow! prefetch).
+    pub(super) const PREFETCHW: u32 = 1 << 8;
     /// Leaf 0x8000_0001, ECX. AMD's, and kept by Hygon; elsewhere the bit is reserved.
     pub(super) const MONITORX: u32 = 1 << 29;
 }
@@ -204,6 +208,7 @@ fn capabilities_from<R: CpuIdReader>(leaves: R) -> Capabilities {
         movdir64b: (structured & bits::MOVDIR64B != 0).then_some(Movdir64b(())),
         enqcmd: (structured & bits::ENQCMD != 0).then_some(Enqcmd(())),
         mwaitx: monitorx.then_some(Mwaitx(())),
+        prefetchw: (extended & bits::PREFETCHW != 0).then_some(Prefetchw(())),
         vendor,
         ..Capabilities::default()
     }
@@ -301,6 +306,16 @@ mod tests {
         assert_eq!((hygon.vendor.as_str(), hygon.mwaitx.is_some()), ("HygonGenuine", true));
         assert!(read(&[((0, 0), INTEL), TOP, FEATURES]).mwaitx.is_none());
         assert!(read(&[((0, 0), AMD), TOP]).mwaitx.is_none(), "a template of the hypervisor clears the bit");
+    }
+
+    #[test]
+    fn prefetchw_is_what_the_extended_leaf_says() {
+        let stated = |ecx| {
+            let leaves = [((0, 0), INTEL), ((0x8000_0000, 0), EXTENDED), ((0x8000_0001, 0), [0, 0, ecx, 0])];
+            read(&leaves).prefetchw.is_some()
+        };
+        assert!(stated(1 << 8));
+        assert!(!stated(!(1 << 8)));
     }
 
     #[test]

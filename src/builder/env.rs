@@ -4,10 +4,12 @@
 //! plan's notes and in the metrics; a name or value that means nothing is an error, since an override that is silently ignored is worse than none.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Builder;
 use crate::error::Error;
+use crate::offload::dsa::discover::Places;
 use crate::placement::PlacementError;
 use crate::topology::CpuList;
 use crate::wait::{Etiquette, Park, Relief, WaitWith};
@@ -84,6 +86,8 @@ const VARIABLES: &[(&str, Apply)] = &[
     ("TWOLANE_PEEK_REFRESH", |b, v| duration(v).map(|d| b.peek_refresh = d)),
     ("TWOLANE_LINGER_MAX", |b, v| duration(v).map(|d| b.linger_max = d)),
     ("TWOLANE_BACKLOG_MAX", |b, v| count(v).map(|n| b.backlog_max = n)),
+    (Places::ENV_SYSFS, |b, v| directory(v).map(|dir| b.dsa_places.sysfs = dir)),
+    (Places::ENV_NODES, |b, v| directory(v).map(|dir| b.dsa_places.nodes = dir)),
 ];
 
 /// Carries every `TWOLANE_*` variable of `variables` into `builder`. Returns what was used, as `NAME=value`, by name.
@@ -112,6 +116,12 @@ pub(crate) fn apply(
 
 fn count(value: &str) -> Result<usize, &'static str> {
     value.parse().map_err(|_| "use a whole number")
+}
+
+/// Whether there is one is found out when it is read: a machine without the driver has none, and that is no error.
+fn directory(value: &str) -> Result<PathBuf, &'static str> {
+    let path = PathBuf::from(value);
+    if path.is_absolute() { Ok(path) } else { Err("use the absolute path of a directory") }
 }
 
 /// `250ns`, `4us`, `1.5ms`, `2s`.
@@ -147,13 +157,24 @@ mod tests {
             ("TWOLANE_PLACEMENT", "2-3, 4-5"),
             ("TWOLANE_MAX_ADDED", "1.5us"),
             ("TWOLANE_CPUS", "0-2,8"),
+            ("TWOLANE_DSA_SYSFS", "/tree/sys/bus/dsa/devices"),
             ("PATH", "/bin"),
         ])
         .unwrap();
+        let places = Places { sysfs: "/tree/sys/bus/dsa/devices".into(), ..Places::default() };
+        assert_eq!(builder.dsa_places, places);
         assert_eq!(builder.request.placement, Placement::Pairs(vec![(2, 3), (4, 5)]));
         assert_eq!(builder.overrides.max_added, Some(Duration::from_nanos(1_500)));
         assert_eq!(builder.request.cpus, Some(BTreeSet::from([0, 1, 2, 8])));
-        assert_eq!(used, ["TWOLANE_CPUS=0-2,8", "TWOLANE_MAX_ADDED=1.5us", "TWOLANE_PLACEMENT=2-3, 4-5"]);
+        assert_eq!(
+            used,
+            [
+                "TWOLANE_CPUS=0-2,8",
+                "TWOLANE_DSA_SYSFS=/tree/sys/bus/dsa/devices",
+                "TWOLANE_MAX_ADDED=1.5us",
+                "TWOLANE_PLACEMENT=2-3, 4-5"
+            ]
+        );
     }
 
     #[test]
@@ -172,6 +193,8 @@ mod tests {
             ("TWOLANE_MAX_ADDED", "-4us", "with its unit"),
             ("TWOLANE_MAX_ADDED", "1e999s", "with its unit"),
             ("TWOLANE_ALLOW_UNPINNED", "maybe", "yes or no"),
+            ("TWOLANE_DSA_SYSFS", "sys/bus/dsa", "absolute path"),
+            ("TWOLANE_DSA_DEV", "", "absolute path"),
             ("TWOLANE_PAIR", "1", "there are TWOLANE_PLACEMENT"),
         ] {
             let error = with(&[(name, value)]).unwrap_err().to_string();

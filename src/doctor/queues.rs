@@ -1,16 +1,13 @@
 //! Work queues of data-streaming accelerators (Intel DSA): which there are, and what keeps this process from using them.
 //!
-//! Nothing is opened: opening a dedicated queue takes it. Whether a device node could be opened is told from its
-//! permissions.
+//! What there is, why it cannot be used and what to type comes from `offload::dsa::discover`, as it does in the errors of a runtime that was to
+//! use DSA. Here it is made into findings.
 
-mod identity;
-mod read;
-
-use super::finding::{About, Finding, Topic};
+use super::finding::{About, Finding, Severity, Topic};
 use super::seen::Seen;
-
-use read::NODES;
-pub(super) use read::{Device, devices};
+use crate::offload::dsa::discover::identity::{Identity, Permission};
+use crate::offload::dsa::discover::survey::{DeviceSeen, QueueSeen, Survey, survey};
+use crate::offload::dsa::discover::{Beside, Places, Why, advice};
 
 const ABOUT: About = About(Topic::WorkQueues);
 
@@ -36,8 +33,6 @@ pub struct WorkQueue {
     pub size: Option<u32>,
     /// Its device node under `/dev/dsa`, if there is one.
     pub node: Option<WorkQueueNode>,
-    /// The kernel does not report failed writes of this queue (`ats_disable` is 1).
-    pub(super) hides_faults: bool,
 }
 
 /// The device node of a work queue.
@@ -54,26 +49,46 @@ pub struct WorkQueueNode {
     pub open_to_us: Option<bool>,
 }
 
+/// What lies under the two places, seen with the eyes of this process or, of another machine, of the one whose status lies in its tree.
+pub(super) fn read(places: &Places, identity: Option<&Identity>, live: bool) -> Survey {
+    let permission = if live { Permission::AskKernel } else { Permission::Of(identity.cloned()) };
+    survey(places, &permission)
+}
+
+/// All queues, for the report.
+pub(super) fn all(survey: Survey) -> Vec<WorkQueue> {
+    let queues = survey.devices.into_iter().flat_map(|device| device.queues);
+    queues
+        .map(|QueueSeen { name, device, label, state, mode, kind, driver, size, node, .. }| {
+            let node = node.map(|node| WorkQueueNode {
+                mode: node.owner.mode,
+                uid: node.owner.uid,
+                gid: node.owner.gid,
+                open_to_us: node.open_to_us,
+            });
+            WorkQueue { name, device, label, state, mode, kind, driver, size, node }
+        })
+        .collect()
+}
+
 /// What there is to say about devices and queues.
 pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
     let mut findings = instructions(seen);
-    if seen.devices.is_empty() {
+    let devices = &seen.survey.devices;
+    if devices.is_empty() {
         findings.push(no_device(seen));
         return findings;
     }
-    for device in &seen.devices {
-        findings.push(device_finding(device));
-        if device.queues.is_empty() {
-            findings.push(no_queue(device));
-        }
-        let queues = device.queues.iter();
-        findings.extend(queues.map(|queue| queue_finding(queue, seen.processor.instructions.enqcmd)));
+    for device in devices {
+        findings.push(device_finding(seen, device));
+        let configured = device.queues.iter().filter(|queue| queue.verdict != Err(Why::Unconfigured));
+        findings.extend(configured.map(|queue| queue_finding(seen, queue)));
+    }
+    if devices.iter().flat_map(|device| &device.queues).any(|queue| queue.verdict.is_ok()) {
+        findings.extend(raw_io(seen.identity.as_ref()));
     }
     findings
 }
-
-/// All this is for later versions; saying so spares the reader a search.
-const NOT_USED_YET: &str = "This version of twolane submits nothing to work queues.";
 
 fn instructions(seen: &Seen) -> Vec<Finding> {
     let instructions = seen.processor.instructions;
@@ -98,33 +113,12 @@ const DSA_DEVICES: [&str; 3] = ["0x0b25", "0x11fb", "0x1212"];
 
 const PCI: &str = "sys/bus/pci/devices";
 
-/// How to get from a device to a queue that anybody may use. The sizes are an example, within every device's limits.
-const CONFIGURE: [&str; 5] = [
-    "accel-config config-engine dsa0/engine0.0 --group-id=0",
-    "accel-config config-wq dsa0/wq0.0 --group-id=0 --mode=shared --type=user --driver-name=user --name=twolane \
-     --wq-size=16 --threshold=15 --priority=10",
-    "accel-config enable-device dsa0",
-    "accel-config enable-wq dsa0/wq0.0",
-    "chgrp GROUP /dev/dsa/wq0.0 && chmod g+rw /dev/dsa/wq0.0",
-];
-
-/// Device `dsa0` of the example, by its own name.
-fn configure(device: &str) -> impl Iterator<Item = String> {
-    let number = device.trim_start_matches("dsa").to_owned();
-    CONFIGURE.iter().map(move |line| {
-        let line = line.replace("dsa0", &format!("dsa{number}")).replace("wq0.0", &format!("wq{number}.0"));
-        line.replace("engine0.0", &format!("engine{number}.0"))
-    })
-}
-
-const SCALABLE_IOMMU: &str = "kernel command line: intel_iommu=on,sm_on (and VT-d switched on in the firmware)";
-
 fn no_device(seen: &Seen) -> Finding {
     let on_the_bus = seen.tree.names(PCI).into_iter().find(|name| {
         let text = |file: &str| seen.tree.text(format!("{PCI}/{name}/{file}")).unwrap_or_default();
         text("vendor") == INTEL && DSA_DEVICES.contains(&text("device").as_str())
     });
-    let nodes = seen.tree.names(NODES);
+    let nodes = &seen.survey.undescribed;
     if on_the_bus.is_none() && !nodes.is_empty() {
         return ABOUT
             .warning(
@@ -132,130 +126,134 @@ fn no_device(seen: &Seen) -> Finding {
                 format!("There are device nodes ({}), but nothing describes them.", nodes.join(", ")),
             )
             .why("Without /sys/bus/dsa nobody can tell which queues take what. Containers must be given it.")
-            .mend("docker run -v /sys/bus/dsa:/sys/bus/dsa:ro -v /sys/devices:/sys/devices:ro ...")
+            .mend_all(Why::Undescribed.remedy(Beside { device: "dsa0", queue: None }))
             .unseen();
     }
     let finding = match on_the_bus {
         Some(address) => ABOUT
             .info("queues.no-driver", format!("There is a DSA device (PCI {address}), but no driver for it is loaded."))
-            .why(format!("Without the driver idxd there are no work queues. {NOT_USED_YET}"))
+            .why("Without the driver idxd there are no work queues.")
             .unseen(),
-        None => ABOUT.info("queues.none", "There is no DSA device, and so no work queue.").why(format!(
+        None => ABOUT.info("queues.none", "There is no DSA device, and so no work queue.").why(
             "Intel's Xeons have them from the 4th generation on; a virtual machine sees one only if it is passed \
-             through, with a scalable IOMMU. Where there is one, these steps lead to a queue. {NOT_USED_YET}"
-        )),
+             through, with a scalable IOMMU. Where there is one, these steps lead to a queue.",
+        ),
     };
     let iommu = seen.command_line.value("intel_iommu").unwrap_or_default();
-    let finding = if iommu.split(',').any(|word| word == "sm_on") { finding } else { finding.mend(SCALABLE_IOMMU) };
-    finding.mend("modprobe idxd").mend_all(CONFIGURE)
+    finding.mend_all(advice::first_steps(iommu.split(',').any(|word| word == "sm_on")))
 }
 
-fn device_finding(device: &Device) -> Finding {
+fn device_finding(seen: &Seen, device: &DeviceSeen) -> Finding {
     let name = &device.name;
-    let finding = if device.state == "halted" {
-        ABOUT
-            .warning("queues.device-halted", format!("{name} is halted."))
-            .why("The device met a fault that it could not survive. Whatever was in flight is lost.")
-            .mend(format!("dmesg | grep -i -e idxd -e DMAR; accel-config disable-device {name}"))
-            .mend_all(configure(name))
-    } else if device.pasid_enabled == Some(0) {
-        ABOUT
-            .warning("queues.no-pasid", format!("{name} cannot work on a process's memory (pasid_enabled is 0)."))
-            .why("Queues for user space need the IOMMU in scalable mode.")
-            .mend(SCALABLE_IOMMU)
-    } else if device.state == "enabled" {
-        let node = device.numa_node.filter(|node| *node >= 0).map_or("unknown".to_owned(), |node| node.to_string());
-        ABOUT.ok("queues.device", format!("{name} is enabled (NUMA node {node}).")).why(NOT_USED_YET)
-    } else {
-        let state = if device.state.is_empty() { "in no known state" } else { &device.state };
-        ABOUT
-            .info("queues.device-disabled", format!("{name} is {state}."))
-            .why(format!("It must be configured and enabled before it has queues. {NOT_USED_YET}"))
-            .mend_all(configure(name))
+    let Some(why) = &device.why else {
+        let node = device.numa_node.map_or("unknown".to_owned(), |node| node.to_string());
+        return ABOUT.ok("queues.device", format!("{name} is enabled (NUMA node {node}).")).unseen();
     };
-    finding.unseen()
+    obstacle(seen, name, why, Beside { device: name, queue: None })
 }
 
-fn no_queue(device: &Device) -> Finding {
-    ABOUT
-        .info("queues.unconfigured", format!("{} shows no work queue.", device.name))
-        .why("Its queues are described beside it in /sys/bus/dsa/devices, if the driver has set it up.")
-        .mend_all(configure(&device.name))
-        .unseen()
-}
-
-fn queue_finding(queue: &WorkQueue, enqcmd: bool) -> Finding {
-    let WorkQueue { name, device, .. } = queue;
+fn queue_finding(seen: &Seen, queue: &QueueSeen) -> Finding {
+    let QueueSeen { name, device, .. } = queue;
     let path = format!("{device}/{name}");
+    let instructions = seen.processor.instructions;
     let is = format!("{path} ({} {}, {})", word(&queue.mode), word(&queue.kind), word(&queue.state));
-    let node = format!("/dev/dsa/{name}");
-    let finding = match obstacle(queue, enqcmd) {
-        None => ABOUT.ok("queues.usable", format!("{is} can be used by this process.")).why(NOT_USED_YET),
-        Some(Obstacle::NotForUsers) => ABOUT
-            .info("queues.not-for-users", format!("{is} is not for user space."))
-            .why("A queue is the kernel's or user space's, as its type and driver say.")
-            .mend(format!("accel-config disable-wq {path}"))
-            .mend(format!("accel-config config-wq {path} --type=user --driver-name=user --name=twolane"))
-            .mend(format!("accel-config enable-wq {path}")),
-        Some(Obstacle::NotEnabled) => ABOUT
-            .info("queues.not-enabled", format!("{is} is not enabled."))
-            .why(format!("If enabling fails, /sys/bus/dsa/devices/{device}/cmd_status has the reason."))
-            .mend(format!("accel-config enable-wq {path}")),
-        Some(Obstacle::HidesFaults) => ABOUT
-            .warning("queues.hides-faults", format!("{is} does not report failed writes (ats_disable is 1)."))
-            .why("A copy may be reported as done although a page of it could not be written.")
-            .mend(format!("accel-config disable-wq {path}"))
-            .mend(format!("echo 0 > /sys/bus/dsa/devices/{path}/ats_disable"))
-            .mend(format!("accel-config enable-wq {path}")),
-        Some(Obstacle::NoNode) => ABOUT
-            .warning("queues.no-node", format!("{is} has no device node {node}."))
-            .why("In a container the node must be handed in. Elsewhere the queue's driver may not be bound.")
-            .mend(format!("docker run --device={node} ..."))
-            .mend(format!("or: accel-config config-wq {path} --driver-name=user && accel-config enable-wq {path}")),
-        Some(Obstacle::NotPermitted(at)) => ABOUT
-            .warning(
-                "queues.not-permitted",
-                format!("{is}: {node} is closed to this process (mode {:03o}, uid {}, gid {}).", at.mode, at.uid, at.gid),
-            )
-            .why("The node belongs to root alone until somebody says otherwise.")
-            .mend(format!("chgrp GROUP {node} && chmod g+rw {node}"))
-            .mend("or: a udev rule: SUBSYSTEM==\"dsa\", KERNEL==\"wq*\", GROUP=\"GROUP\", MODE=\"0660\""),
-        Some(Obstacle::NoEnqcmd) => ABOUT
+    match &queue.verdict {
+        Ok(_) if queue.mode == "shared" && !instructions.enqcmd => ABOUT
             .info("queues.no-enqcmd", format!("{is} is shared, and the cpu does not state ENQCMD."))
             .why("Only write(2) on the node can submit to it, on kernels from 6.10 on. A dedicated queue needs no ENQCMD.")
-            .mend(format!("accel-config disable-wq {path}"))
-            .mend(format!("accel-config config-wq {path} --mode=dedicated"))
-            .mend(format!("accel-config enable-wq {path}")),
+            .mend_all(advice::reconfigure(&path, "--mode=dedicated"))
+            .unseen(),
+        Ok(_) if queue.mode == "dedicated" && !instructions.movdir64b => ABOUT
+            .info("queues.no-movdir64b", format!("{is} is dedicated, and the cpu does not state MOVDIR64B."))
+            .why("Only write(2) on the node can submit to it, on kernels from 6.10 on. Does a hypervisor hide the instruction?")
+            .unseen(),
+        Ok(_) => ABOUT.ok("queues.usable", format!("{is} can be used by this process.")).unseen(),
+        Err(why) => obstacle(seen, &is, why, Beside { device, queue: Some(name) }),
+    }
+}
+
+/// What is said of a device or queue that cannot be used. `subject` is how it is called.
+fn obstacle(seen: &Seen, subject: &str, why: &Why, beside: Beside<'_>) -> Finding {
+    let why = on_the_machine(seen, why);
+    let (id, severity, means) = told(&why);
+    let finding = match severity {
+        Severity::Warning => ABOUT.warning(id, format!("{subject} cannot be used: {why}.")),
+        _ => ABOUT.info(id, format!("{subject} cannot be used: {why}.")),
     };
-    finding.unseen()
+    finding.why(means).mend_all(why.remedy(beside)).unseen()
 }
 
-/// The first thing that keeps this process from using a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Obstacle {
-    NotForUsers,
-    NotEnabled,
-    HidesFaults,
-    NoNode,
-    NotPermitted(WorkQueueNode),
-    NoEnqcmd,
+/// The finding's name, how grave it is, and what it means.
+fn told(why: &Why) -> (&'static str, Severity, &'static str) {
+    use Severity::{Info, Warning};
+    match why {
+        Why::DeviceHalted => (
+            "queues.device-halted",
+            Warning,
+            "The device met a fault that it could not survive. Whatever was in flight is lost.",
+        ),
+        Why::NoPasid => ("queues.no-pasid", Warning, "Queues for user space need the IOMMU in scalable mode."),
+        Why::DeviceNotEnabled { .. } => {
+            ("queues.device-disabled", Info, "It must be configured and enabled before it has queues.")
+        }
+        Why::NoQueue | Why::Unconfigured => (
+            "queues.unconfigured",
+            Info,
+            "Its queues are described beside it in /sys/bus/dsa/devices, if the driver has set it up.",
+        ),
+        Why::NotForUsers { .. } => {
+            ("queues.not-for-users", Info, "A queue is the kernel's or user space's, as its type and driver say.")
+        }
+        Why::NotEnabled { .. } => {
+            ("queues.not-enabled", Info, "If enabling fails, the file cmd_status of its device has the reason.")
+        }
+        Why::HidesFaults => (
+            "queues.hides-faults",
+            Warning,
+            "A copy may be reported as done although a page of it could not be written.",
+        ),
+        Why::NoNode { .. } => (
+            "queues.no-node",
+            Warning,
+            "In a container the node must be handed in. Elsewhere the queue's driver may not be bound.",
+        ),
+        Why::NotPermitted { .. } => {
+            ("queues.not-permitted", Warning, "The node belongs to root alone until somebody says otherwise.")
+        }
+        Why::NoSize | Why::NoThreshold | Why::NoTransfer => {
+            ("queues.misconfigured", Warning, "It is enabled, but takes nothing as it is configured.")
+        }
+        Why::Undescribed => ("queues.undescribed", Warning, "Nobody can tell what it takes."),
+        Why::Missing { .. } | Why::Unreadable { .. } | Why::Nonsense { .. } => {
+            ("queues.unreadable", Warning, "Without it nobody can tell what the device would do.")
+        }
+        Why::Analytics => ("queues.analytics", Info, "It is on the same bus, and of another kind."),
+    }
 }
 
-fn obstacle(queue: &WorkQueue, enqcmd: bool) -> Option<Obstacle> {
-    if queue.kind != "user" || !matches!(queue.driver.as_str(), "" | "user") {
-        return Some(Obstacle::NotForUsers);
+/// With the node's path as it reads on the machine itself: what a remedy names.
+fn on_the_machine(seen: &Seen, why: &Why) -> Why {
+    let mut why = why.clone();
+    if let Why::NoNode { node } | Why::NotPermitted { node, .. } = &mut why {
+        *node = seen.tree.on_the_machine(node);
     }
-    if queue.state != "enabled" {
-        return Some(Obstacle::NotEnabled);
-    }
-    if queue.hides_faults {
-        return Some(Obstacle::HidesFaults);
-    }
-    let Some(node) = queue.node else { return Some(Obstacle::NoNode) };
-    if node.open_to_us == Some(false) {
-        return Some(Obstacle::NotPermitted(node));
-    }
-    (queue.mode == "shared" && !enqcmd).then_some(Obstacle::NoEnqcmd)
+    why
+}
+
+/// Whether this process may map portals, as far as that is known.
+fn raw_io(identity: Option<&Identity>) -> Option<Finding> {
+    let finding = if identity?.may_map_portals() {
+        ABOUT.ok("queues.raw-io", "This process may map portals (CAP_SYS_RAWIO).")
+    } else {
+        ABOUT
+            .info(
+                "queues.raw-io",
+                "This process may not map portals where the kernel protects them (no CAP_SYS_RAWIO).",
+            )
+            .why(advice::WITHOUT_RAW_IO)
+            .mend_all(advice::GRANT_RAW_IO)
+    };
+    Some(finding.unseen())
 }
 
 fn word(text: &str) -> &str {
@@ -266,60 +264,17 @@ fn word(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    const OPEN: WorkQueueNode = WorkQueueNode { mode: 0o660, uid: 0, gid: 9, open_to_us: Some(true) };
-
-    fn usable() -> WorkQueue {
-        let text = str::to_owned;
-        WorkQueue {
-            name: text("wq1.0"),
-            device: text("dsa1"),
-            state: text("enabled"),
-            mode: text("shared"),
-            kind: text("user"),
-            driver: text("user"),
-            node: Some(OPEN),
-            ..WorkQueue::default()
-        }
+    fn identity(capabilities: &str) -> Identity {
+        Identity::parse(&format!("Uid:\t7\t7\t7\t7\nGid:\t7\t7\t7\t7\nCapEff:\t{capabilities}\n")).unwrap()
     }
 
     #[test]
-    fn the_first_obstacle_is_named() {
-        let closed = WorkQueueNode { open_to_us: Some(false), ..OPEN };
-        let unknown = WorkQueueNode { open_to_us: None, ..OPEN };
-        type Change = fn(&mut WorkQueue);
-        let cases: [(Change, bool, Option<Obstacle>); 11] = [
-            (|_| {}, true, None),
-            (|_| {}, false, Some(Obstacle::NoEnqcmd)),
-            (|queue| queue.mode = "dedicated".into(), false, None),
-            (|queue| queue.driver.clear(), true, None),
-            (|queue| queue.driver = "dmaengine".into(), true, Some(Obstacle::NotForUsers)),
-            (|queue| queue.kind = "kernel".into(), true, Some(Obstacle::NotForUsers)),
-            (|queue| queue.state = "disabled".into(), true, Some(Obstacle::NotEnabled)),
-            (|queue| queue.state.clear(), true, Some(Obstacle::NotEnabled)),
-            (|queue| queue.hides_faults = true, true, Some(Obstacle::HidesFaults)),
-            (|queue| queue.node = None, true, Some(Obstacle::NoNode)),
-            (
-                |queue| *queue = WorkQueue { state: "disabled".into(), node: None, ..queue.clone() },
-                true,
-                Some(Obstacle::NotEnabled),
-            ),
-        ];
-        for (number, (change, enqcmd, wanted)) in cases.into_iter().enumerate() {
-            let mut queue = usable();
-            change(&mut queue);
-            assert_eq!(obstacle(&queue, enqcmd), wanted, "case {number}");
-        }
-        for (node, wanted) in [(closed, Some(Obstacle::NotPermitted(closed))), (unknown, None)] {
-            assert_eq!(obstacle(&WorkQueue { node: Some(node), ..usable() }, true), wanted);
-        }
-    }
-
-    #[test]
-    fn steps_name_the_device_that_is_there() {
-        let steps: Vec<String> = configure("dsa4").collect();
-        assert!(
-            steps.iter().all(|step| step.contains('4') && !step.contains("dsa0") && !step.contains("wq0")),
-            "{steps:?}"
-        );
+    fn who_may_map_portals_is_told() {
+        let with = raw_io(Some(&identity("20000"))).unwrap();
+        assert_eq!((with.severity, with.remedy.len()), (Severity::Ok, 0));
+        let without = raw_io(Some(&identity("0"))).unwrap();
+        assert!(without.why.contains("write(2)") && without.why.contains("refuse batches"));
+        assert!(without.remedy[0].contains("cap_sys_rawio"));
+        assert_eq!(raw_io(None), None);
     }
 }

@@ -2,8 +2,10 @@
 
 use super::Roots;
 use super::processor::Processor;
-use super::queues::{self, Device};
+use super::queues;
 use super::tree::Tree;
+use crate::offload::dsa::discover::identity::Identity;
+use crate::offload::dsa::discover::survey::Survey;
 use crate::topology::{Topology, TopologyError};
 
 /// The machine as the topics see it.
@@ -12,7 +14,10 @@ pub(super) struct Seen {
     pub tree: Tree,
     pub topology: Result<Topology, TopologyError>,
     pub processor: Processor,
-    pub devices: Vec<Device>,
+    /// Devices and work queues.
+    pub survey: Survey,
+    /// Who this process is; `None` where that is not told.
+    pub identity: Option<Identity>,
     pub command_line: CommandLine,
 }
 
@@ -24,9 +29,10 @@ impl Seen {
         } else {
             (Topology::read_from(&roots.root), Processor::recorded(&tree))
         };
-        let devices = queues::devices(&tree);
+        let identity = tree.text("proc/self/status").and_then(|status| Identity::parse(&status));
+        let survey = queues::read(&roots.dsa, identity.as_ref(), roots.live);
         let command_line = CommandLine(tree.text("proc/cmdline").unwrap_or_default());
-        Self { tree, topology, processor, devices, command_line }
+        Self { tree, topology, processor, survey, identity, command_line }
     }
 
     /// The machine, if it could be read.

@@ -4,7 +4,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::topology::CpuList;
@@ -13,17 +13,6 @@ use crate::topology::CpuList;
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     root: PathBuf,
-}
-
-/// Who may do what with a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Owner {
-    /// The permission bits.
-    pub mode: u32,
-    /// User.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
 }
 
 impl Tree {
@@ -67,14 +56,7 @@ impl Tree {
         names.sort();
         names
     }
-
-    pub(super) fn owner(&self, path: impl AsRef<Path>) -> Option<Owner> {
-        let data = fs::metadata(self.place(path)).ok()?;
-        Some(Owner { mode: data.mode() & PERMISSION_BITS, uid: data.uid(), gid: data.gid() })
-    }
 }
 
 /// No file read here is longer where it matters: of `/proc/cpuinfo`, the first cpu's part is enough.
 const FILE_BYTES_MAX: u64 = 1 << 16;
-
-const PERMISSION_BITS: u32 = 0o777;

@@ -33,7 +33,7 @@ fn here(seen: &Seen) -> Vec<&'static str> {
         (machine.smt == Smt::Visible, "SMT siblings"),
         (instructions.waitpkg, "WAITPKG"),
         (instructions.mwaitx, "MWAITX"),
-        (!seen.devices.is_empty(), "DSA"),
+        (!seen.survey.devices.is_empty(), "DSA"),
         (seen.processor.family == Family::Arm, "AArch64"),
         (machine.cpus.iter().any(|cpu| cpu.kind != CoreKind::Uniform), "hybrid cores"),
         (different(|cpu| cpu.node), "several NUMA nodes"),

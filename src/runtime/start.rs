@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::placement::{LaneInfo, LanePlan, Role, Sharing};
 use crate::sched::deque::Own;
 use crate::sched::shared::Shared;
+use crate::sync::prefetch;
 use crate::topology::{PinError, pin};
 use crate::wait::clock::{Clock, KERNEL_COUNTER_SOURCES};
 use crate::wait::means::{Offer, OsLimit};
@@ -35,6 +36,9 @@ pub(super) struct Started {
 /// is left.
 pub(super) fn start(config: &Config) -> Result<Started, Error> {
     let cpu = (config.believe)(Capabilities::detect());
+    if let Some(token) = cpu.prefetchw {
+        prefetch::by(token);
+    }
     let clock = clock(&cpu);
     let offer = Offer::new(config.wait_with, &cpu, clock.source(), os_limit());
     let mut threads = Vec::new();

@@ -279,6 +279,11 @@ pub struct WrittenHost {
 }
 
 impl WrittenHost {
+    /// What somebody else wrote there.
+    pub(in crate::sim) fn at(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
     /// The directory above `sys` and `proc`.
     #[must_use]
     pub fn root(&self) -> &Path {

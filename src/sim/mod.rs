@@ -2,8 +2,9 @@
 //!
 //! [`host`] writes the `/sys` and `/proc` trees of machines of any shape, whole or broken, for
 //! [`Topology::read_from`](crate::topology::Topology::read_from). [`trap`] carries out the instructions with which lanes wait
-//! on cpus that have none. [`lab`] runs policies for idle pollers against traffic in virtual time.
+//! on cpus that have none. [`dsa`] has what the kernel shows of DSA devices. [`lab`] runs policies for idle pollers against traffic in virtual time.
 
+pub mod dsa;
 pub mod host;
 pub mod lab;
 #[cfg(target_arch = "x86_64")]

@@ -5,7 +5,7 @@
 
 mod futex;
 #[allow(unsafe_code)] // an instruction without effect
-mod prefetch;
+pub(crate) mod prefetch;
 
 pub(crate) use futex::Futex;
 pub(crate) use prefetch::prefetch;

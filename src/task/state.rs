@@ -285,8 +285,9 @@ impl Word {
 
     fn suspend(self) -> (Option<Self>, Suspend) {
         debug_assert!(self.has(RUNNING) && !self.has(COMPLETE), "suspended without running: {self:?}");
-        // The sole reference is the runner's: no waker, no handle. Writing nothing is enough, since nobody is left to change the word.
-        if self.has(ABORTED) || self.references() == 1 {
+        // The sole reference is the runner's, no waker, no handle, and it was not woken meanwhile (by itself, or by a waker that is gone). Writing
+        // nothing is enough, since nobody is left to change the word.
+        if self.has(ABORTED) || (self.references() == 1 && !self.has(SCHEDULED)) {
             return (None, Suspend::Cancel);
         }
         let next = self.without(RUNNING);
@@ -515,7 +516,8 @@ mod tests {
                 ((R | L, 2), Some((L, 1)), Suspend::Idle), // the stale runnable's reference is left
                 ((R | A | H, 2), None, Suspend::Cancel),
                 ((R | S | A | H, 2), None, Suspend::Cancel),
-                ((R, 1), None, Suspend::Cancel), // no waker and no handle
+                ((R, 1), None, Suspend::Cancel),              // no waker and no handle
+                ((R | S, 1), Some((S, 2)), Suspend::Requeue), // the same, but woken: a detached future that yields
             ],
         );
     }

@@ -9,6 +9,7 @@ mod cpulist;
 #[cfg(feature = "hwloc")]
 mod hwloc;
 pub(crate) mod pin;
+pub mod probe;
 mod sysfs;
 #[allow(unsafe_code)] // Two system calls that the safe wrappers lack.
 pub(crate) mod thread;

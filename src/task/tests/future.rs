@@ -55,6 +55,23 @@ fn a_future_that_wakes_itself_is_requeued_by_its_runner_once() {
 }
 
 #[test]
+fn a_detached_future_that_yields_is_polled_to_its_end() {
+    let lane = Lane::new();
+    let mut polls = 0;
+    let handle = lane.spawn(poll_fn(move |cx| {
+        polls += 1;
+        // No waker is kept: only that it was woken keeps it from being given up.
+        cx.waker().wake_by_ref();
+        if polls == 3 { Poll::Ready(()) } else { Poll::Pending }
+    }));
+    drop(handle);
+    assert_eq!(lane.run(), Some(Ran::Pending));
+    assert_eq!(lane.run(), Some(Ran::Pending));
+    assert_eq!(lane.run(), Some(Ran::Finished));
+    lane.assert_alone();
+}
+
+#[test]
 fn a_waker_may_outlive_everything_and_does_nothing_then() {
     let lane = Lane::new();
     let (handle, waiter) = lane.spawn_waiter();

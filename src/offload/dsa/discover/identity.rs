@@ -1,23 +1,50 @@
 //! Who this process is, as far as permissions go.
 
-use crate::doctor::tree::{Owner, Tree};
+use std::path::Path;
+
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+
+/// How it is found out whether a node may be opened.
+#[derive(Clone, Debug)]
+pub(crate) enum Permission {
+    /// The kernel is asked, for the calling thread: it knows of access lists and name spaces.
+    AskKernel,
+    /// By the node's permission bits, as somebody; nobody known, nothing is said. For trees of other machines.
+    Of(Option<Identity>),
+}
+
+impl Permission {
+    /// Whether the node may be read and written; `None` where that is not known.
+    pub(super) fn may_use(&self, node: &Path, owner: Owner) -> Option<bool> {
+        match self {
+            Self::AskKernel => Some(accessat(CWD, node, Access::READ_OK | Access::WRITE_OK, AtFlags::EACCESS).is_ok()),
+            Self::Of(identity) => identity.as_ref().map(|identity| identity.may_use(owner)),
+        }
+    }
+}
+
+/// Who may do what with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    /// The permission bits.
+    pub(crate) mode: u32,
+    /// User.
+    pub(crate) uid: u32,
+    /// Group.
+    pub(crate) gid: u32,
+}
 
 /// The identity that permissions are checked against.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     uid: u32,
     groups: Vec<u32>,
-    /// Permissions do not bind it (CAP_DAC_OVERRIDE).
-    overrides: bool,
+    capabilities: Option<u64>,
 }
 
 impl Identity {
-    /// From `proc/self/status`; `None` where that does not say.
-    pub(super) fn read(tree: &Tree) -> Option<Self> {
-        Self::parse(&tree.text("proc/self/status")?)
-    }
-
-    fn parse(status: &str) -> Option<Self> {
+    /// From the text of `/proc/self/status`; `None` where that does not say.
+    pub(crate) fn parse(status: &str) -> Option<Self> {
         let numbers = |key: &str| -> Option<Vec<u32>> {
             let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
             line.split_whitespace().map(|word| word.parse().ok()).collect()
@@ -27,12 +54,11 @@ impl Identity {
         groups.push(*numbers("Gid")?.get(EFFECTIVE)?);
         let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
         let capabilities = capabilities.and_then(|hex| u64::from_str_radix(hex.trim(), HEX).ok());
-        let overrides = capabilities.map_or(uid == 0, |held| held & CAP_DAC_OVERRIDE != 0);
-        Some(Self { uid, groups, overrides })
+        Some(Self { uid, groups, capabilities })
     }
 
     /// Whether permissions let this identity read and write. The first class that fits decides, as in the kernel.
-    pub(super) fn may_use(&self, owner: Owner) -> bool {
+    pub(crate) fn may_use(&self, owner: Owner) -> bool {
         let class = if self.uid == owner.uid {
             OWNER_SHIFT
         } else if self.groups.contains(&owner.gid) {
@@ -40,7 +66,17 @@ impl Identity {
         } else {
             0
         };
-        self.overrides || (owner.mode >> class) & READ_WRITE == READ_WRITE
+        self.holds(CAP_DAC_OVERRIDE) || (owner.mode >> class) & READ_WRITE == READ_WRITE
+    }
+
+    /// Whether it holds CAP_SYS_RAWIO, which the kernel wants of those who map a portal.
+    pub(crate) fn may_map_portals(&self) -> bool {
+        self.holds(CAP_SYS_RAWIO)
+    }
+
+    /// A status that tells no capabilities is that of an old kernel, where root has all of them.
+    fn holds(&self, capability: u64) -> bool {
+        self.capabilities.map_or(self.uid == 0, |held| held & capability != 0)
     }
 }
 
@@ -48,6 +84,8 @@ impl Identity {
 const EFFECTIVE: usize = 1;
 /// Bit 1 of the capabilities.
 const CAP_DAC_OVERRIDE: u64 = 1 << 1;
+/// Bit 17.
+const CAP_SYS_RAWIO: u64 = 1 << 17;
 const HEX: u32 = 16;
 const READ_WRITE: u32 = 0o6;
 const OWNER_SHIFT: u32 = 6;
@@ -82,6 +120,18 @@ mod tests {
             (&identity(5, 50, "", ""), 0o660, true),
         ] {
             assert_eq!(who.may_use(node(mode)), may, "{who:?} {mode:o}");
+        }
+    }
+
+    #[test]
+    fn portals_want_a_capability() {
+        for (uid, capabilities, may) in [
+            (0, "", true),
+            (0, "CapEff:\t00000000a80425fb\n", false),
+            (7, "CapEff:\t0000000000020000\n", true),
+            (7, "", false),
+        ] {
+            assert_eq!(identity(uid, uid, "", capabilities).may_map_portals(), may, "{uid} {capabilities}");
         }
     }
 

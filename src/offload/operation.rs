@@ -1,0 +1,104 @@
+//! What an engine is asked to do, in addresses: the one vocabulary of routes, engines and the ring.
+
+use std::num::NonZeroU32;
+
+/// A bulk operation. A plain value: whoever hands it to an engine answers for the memory behind its addresses until the engine has answered.
+///
+/// Sizes are bytes. Zero sizes are legal everywhere and are answered without an engine. What is larger than an engine takes at once is cut by
+/// [the engine's own side](super), never by the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// Does nothing; shows that a path works.
+    Nop,
+    /// Moves `len` bytes; the ranges may overlap (`memmove`).
+    Copy { src: *const u8, dst: *mut u8, len: usize },
+    /// Writes the pattern again and again, from `dst` on; its phase counts from `dst`.
+    Fill { pattern: Pattern, dst: *mut u8, len: usize },
+    /// Are the ranges equal, and if not, where do they first differ?
+    Compare { left: *const u8, right: *const u8, len: usize },
+    /// As `Compare`, against eight bytes repeated.
+    ComparePattern { src: *const u8, pattern: u64, len: usize },
+    /// CRC-32C (Castagnoli) continued from `seed`, which is the final value of the part before, or 0.
+    Crc { src: *const u8, len: usize, seed: u32 },
+    /// `Copy` of ranges that do not overlap, and `Crc` of what was copied.
+    CopyCrc { src: *const u8, dst: *mut u8, len: usize, seed: u32 },
+    /// One source, two destinations; no two of the three overlap. A device wants the destinations equal in address bits 11:0.
+    Dualcast { src: *const u8, dst: *mut u8, dst2: *mut u8, len: usize },
+    /// Writes at `record` how to make `modified` from `original`, as entries of 10 bytes; all sizes and addresses but `record`'s are multiples of 8.
+    CreateDelta { original: *const u8, modified: *const u8, len: usize, record: *mut u8, record_max: usize },
+    /// Applies what `CreateDelta` wrote to `dst` (`len` as at creation).
+    ApplyDelta { record: *const u8, record_len: usize, dst: *mut u8, len: usize },
+    /// Checks blocks that are followed by 8 bytes of protection information; `len` includes those.
+    DifCheck { src: *const u8, len: usize, dif: Dif },
+    /// Copies blocks and adds protection information after each; `len` counts the source.
+    DifInsert { src: *const u8, dst: *mut u8, len: usize, dif: Dif },
+    /// Checks, copies, and drops the protection information; `len` counts the source.
+    DifStrip { src: *const u8, dst: *mut u8, len: usize, dif: Dif },
+    /// Checks by the tags of `check`, copies, and writes protection information by the tags of `write`.
+    DifUpdate { src: *const u8, dst: *mut u8, len: usize, check: Dif, write: DifTags },
+    /// Writes the lines of the range back to memory and gives them up.
+    Flush { dst: *mut u8, len: usize },
+}
+
+// SAFETY: addresses without any claim on what is behind them; who dereferences them answers for it (see `Operation`'s first paragraph).
+unsafe impl Send for Operation {}
+// SAFETY: as above.
+unsafe impl Sync for Operation {}
+
+/// A fill's pattern: 8 or 16 bytes, as they lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    Eight([u8; 8]),
+    Sixteen([u8; 16]),
+}
+
+/// Protection information as T10 DIF has it: a guard (CRC-16), an application tag, a reference tag, big-endian, after each block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dif {
+    pub(crate) block: DifBlock,
+    pub(crate) tags: DifTags,
+    /// The guard's CRC starts at all ones.
+    pub(crate) invert_seed: bool,
+    /// The guard is stored inverted.
+    pub(crate) invert_result: bool,
+    /// Whether the guard is checked (`DifCheck`, `DifStrip`, `DifUpdate`).
+    pub(crate) check_guard: bool,
+    /// Whether the reference tag is checked.
+    pub(crate) check_reference: bool,
+}
+
+/// What the tags of a run of blocks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DifTags {
+    /// Of the first block; one more each block unless `reference_fixed`.
+    pub(crate) reference: u32,
+    pub(crate) reference_fixed: bool,
+    pub(crate) application: u16,
+    /// One bits are ignored when checking; all ones is no check.
+    pub(crate) application_mask: u16,
+    /// One more each block.
+    pub(crate) application_increments: bool,
+}
+
+/// Bytes of data in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DifBlock {
+    B512,
+    B520,
+    B4096,
+    B4104,
+}
+
+impl DifBlock {
+    /// Bytes of protection information behind each block.
+    pub(crate) const TUPLE: NonZeroU32 = NonZeroU32::new(8).unwrap();
+
+    pub(crate) const fn bytes(self) -> usize {
+        match self {
+            Self::B512 => 512,
+            Self::B520 => 520,
+            Self::B4096 => 4096,
+            Self::B4104 => 4104,
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Stand-ins for Intel's Data Streaming Accelerator.
+
+pub mod tree;
