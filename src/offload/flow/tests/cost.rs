@@ -38,7 +38,16 @@ impl Nowhere {
             block_on_fault: false,
         };
         let queues = Queues::new();
-        let queue = queues.add(Queue::new("nowhere", None, limits, Box::new(null_portal().unwrap()))).unwrap();
+        let queue = queues
+            .add(Queue::new(
+                "nowhere",
+                None,
+                limits,
+                Box::new(
+                    null_portal(std::fs::File::options().read(true).write(true).open("/dev/zero").unwrap()).unwrap(),
+                ),
+            ))
+            .unwrap();
         let flow = Flow::new(queues, Settings { lanes: 1, ..Settings::default() }).unwrap();
         super::super::sit_on(0);
         let how = How { queue, manner: Manner::default(), gather: false };
