@@ -2,7 +2,7 @@
 
 mod env;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::arch::Capabilities;
 use crate::error::Error;
 use crate::offload::dsa::discover::Places;
-use crate::placement::{self, LaneInfo, Placement, Plan, Request, Role};
+use crate::placement::{self, LaneInfo, Placement, Plan, Request, Role, Sharing};
 use crate::runtime::{self, Runtime};
 use crate::sched::settings::{LaneHook, LaneSettings};
 use crate::topology::Topology;
@@ -73,6 +73,7 @@ pub struct Builder {
     thread_name: String,
     allow_unpinned: bool,
     own_threads: BTreeSet<usize>,
+    sharing: BTreeMap<usize, Sharing>,
     env_overrides: bool,
     topology: Option<Topology>,
     /// Where DSA's work queues are described.
@@ -109,6 +110,7 @@ impl Builder {
             thread_name: "twolane".into(),
             allow_unpinned: false,
             own_threads: BTreeSet::new(),
+            sharing: BTreeMap::new(),
             env_overrides: true,
             topology: None,
             dsa_places: Places::default(),
@@ -154,6 +156,15 @@ impl Builder {
     /// cores have.
     pub fn compute_per_core(mut self, lanes: usize) -> Self {
         self.request.compute_per_core = lanes;
+        self
+    }
+
+    /// What is true of the lanes of a pair sharing a core, where you know better than the machine says: `Denied` withholds relief,
+    /// anything else gives it while the sibling works. Default: what the topology says, `Unknown` on most virtual machines. A
+    /// [`Verdict`](crate::topology::probe::Verdict) of the probe turns into it; remember that a hypervisor may move cpus after it. Takes the
+    /// numbers of the plan's pairs. Effect: the plan says so in its notes, and [`LaneInfo::sharing`].
+    pub fn sharing(mut self, pair: usize, sharing: impl Into<Sharing>) -> Self {
+        self.sharing.insert(pair, sharing.into());
         self
     }
 
@@ -321,6 +332,7 @@ impl Builder {
         };
         let mut plan = placement::plan(&self.request, &topology)?;
         check_own_threads(&self.own_threads, &plan)?;
+        overrule_sharing(&self.sharing, &mut plan)?;
         plan.notes.extend(overrides.iter().map(|variable| format!("from the environment: {variable}")));
         Ok(Config {
             plan,
@@ -376,6 +388,24 @@ fn check_own_threads(lanes: &BTreeSet<usize>, plan: &Plan) -> Result<(), Error> 
         }
         None => Ok(()),
     }
+}
+
+/// Puts what the user knows in the place of what the machine says.
+fn overrule_sharing(known: &BTreeMap<usize, Sharing>, plan: &mut Plan) -> Result<(), Error> {
+    for (&pair, &sharing) in known {
+        let Some(stated) = plan.sharing.get_mut(pair) else {
+            return Err(Error::Knob {
+                knob: "sharing",
+                value: format!("that of pair {pair}"),
+                want: "pairs of the plan; see `plan`",
+            });
+        };
+        if *stated != sharing {
+            plan.notes.push(format!("pair {pair}: sharing {sharing} by the builder's word; the machine says {stated}"));
+            *stated = sharing;
+        }
+    }
+    Ok(())
 }
 
 /// The variables that are text; others cannot be ours.

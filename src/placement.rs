@@ -43,6 +43,8 @@ mod tables;
 
 use std::collections::BTreeSet;
 
+use crate::topology::probe::Verdict;
+
 pub use error::{CpuFault, PlanError};
 pub use lane_info::LaneInfo;
 pub(crate) use planner::plan;
@@ -104,6 +106,17 @@ pub enum Sharing {
     Denied,
     /// The machine does not say, or a hypervisor may hide it.
     Unknown,
+}
+
+impl From<Verdict> for Sharing {
+    /// A measurement that wavers, or has no answer, says nothing.
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Shared { .. } => Self::Seen,
+            Verdict::Separate { .. } => Self::Denied,
+            Verdict::Floating { .. } | Verdict::Unclear { .. } => Self::Unknown,
+        }
+    }
 }
 
 /// One lane of a [`Plan`].

@@ -5,7 +5,7 @@ use common::{made_up, os, pairs};
 use std::time::Duration;
 use twolane::placement::PlanError;
 use twolane::topology::{CoreKind, Quota, Smt, Topology};
-use twolane::{Builder, Error, Placement, Runtime};
+use twolane::{Builder, Error, Placement, Runtime, Sharing};
 
 /// Four cpus in two cores, whose siblings are seen.
 fn siblings() -> Topology {
@@ -51,6 +51,13 @@ fn counts_that_make_no_sense() {
         assert!(says.iter().all(|part| text.contains(part)), "{text} (wanted {says:?})");
         assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::InvalidInput);
     }
+}
+
+#[test]
+fn sharing_of_a_pair_that_is_not_there() {
+    let (error, text) = refused(on(siblings()).pairs(1).sharing(1, Sharing::Seen));
+    assert!(matches!(error, Error::Knob { knob: "sharing", .. }), "{error:?}");
+    assert!(text.contains("pair 1") && text.contains("`plan`"), "{text}");
 }
 
 #[test]

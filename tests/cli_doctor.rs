@@ -365,6 +365,62 @@ fn wrong_options_are_one_line() {
 }
 
 #[test]
+fn a_probe_measures_pairs_and_changes_nothing_else() {
+    let plain = run(&mut command(&["doctor", "--json"]));
+    let probed = run(&mut command(&["doctor", "--json", "--probe", "--probe-seconds", "0.1"]));
+    assert_eq!(plain.code, probed.code, "a measurement is no finding: {probed:?}");
+    let (plain, probed): (Value, Value) =
+        (serde_json::from_str(&plain.out).unwrap(), serde_json::from_str(&probed.out).unwrap());
+    assert!(plain["probes"].is_null());
+    // By name: some tell counters that move.
+    let ids = |report: &Value| -> Vec<Value> {
+        report["findings"].as_array().unwrap().iter().map(|finding| finding["id"].clone()).collect()
+    };
+    assert_eq!(ids(&plain), ids(&probed));
+    let pairs = probed["probes"].as_array().unwrap();
+    for pair in pairs {
+        assert_ne!(pair["cpus"][0], pair["cpus"][1], "{pair:#}");
+        assert!(["seen", "denied", "unknown"].contains(&pair["stated"].as_str().unwrap()), "{pair:#}");
+        let verdict = pair["verdict"].as_str().unwrap();
+        assert!(["shared", "separate", "floating", "unclear"].contains(&verdict), "{pair:#}");
+        if !pair["error"].is_null() {
+            continue; // something of higher priority had a cpu
+        }
+        assert!(pair["says"].as_str().unwrap().starts_with(verdict), "{pair:#}");
+        let count = |of: &str| pair[format!("{of}_windows")].as_u64().unwrap() as usize;
+        let windows = pair["windows"].as_array().unwrap();
+        assert_eq!(count("shared") + count("separate") + count("unclear"), windows.len(), "{pair:#}");
+        for window in windows {
+            assert_eq!(window["seen"] == "unclear", window["why"].is_string(), "{window:#}");
+        }
+        // The bound itself, and what the OS may need to run a thread on a busy machine.
+        assert!(pair["took_ms"].as_f64().unwrap() < 100.0 + 500.0, "{pair:#}");
+    }
+
+    let told = run(&mut command(&["doctor", "--probe", "--probe-seconds", "0.05"])).out;
+    let section = told.split("\nprobe\n").nth(1).unwrap_or_else(|| panic!("{told}"));
+    let want = if pairs.is_empty() { "nothing to probe" } else { "not the hardware's word" };
+    assert!(section.contains(want), "{section}");
+}
+
+#[test]
+fn what_cannot_be_probed_is_one_line() {
+    let dir = healthy(&HostTree::adjacent(4, 2), "");
+    let root = dir.path().to_str().unwrap();
+    for (arguments, words) in [
+        (&["doctor", "--probe", "0,0"][..], &["--probe 0,0", "two different cpus"][..]),
+        (&["doctor", "--probe", "0,65000"], &["cpu 65000", "taskset"]),
+        (&["doctor", "--probe", "7"], &["'7'", "such as 2,3"]),
+        (&["doctor", "--probe", "--root", root], &["--root names another"]),
+        (&["doctor", "--probe", "0,1", "--probe-seconds", "0.01"], &["10ms", "50ms to 60s"]),
+        (&["doctor", "--probe", "--probe-seconds=-1"], &["-1", "try 2"]),
+        (&["doctor", "--probe-seconds", "1"], &["--probe"]),
+    ] {
+        assert_refused(&run(&mut command(arguments)), words);
+    }
+}
+
+#[test]
 fn a_reader_that_leaves_early_is_no_failure() {
     let dir = healthy(&HostTree::adjacent(4, 2), "");
     let (reader, writer) = UnixStream::pair().unwrap();

@@ -12,6 +12,12 @@ const SECONDS_DEFAULT: &str = "30";
 /// The longest sweep: an hour of loopback traffic tells nothing that a minute does not.
 const SECONDS_MAX: f64 = 3_600.0;
 
+/// Milliseconds of a look when nobody says otherwise: the shortest there is, nine rounds or so.
+const PROBE_MS_DEFAULT: &str = "10";
+
+/// Milliseconds of a look that the library takes.
+const PROBE_MS: std::ops::RangeInclusive<u64> = 10..=1_000;
+
 /// The highest rate that may be asked for, in datagrams a second: far beyond what one core of any machine echoes
 /// through the kernel, and low enough that a slot's bookkeeping stays small.
 const RATE_MAX: u64 = 10_000_000;
@@ -32,13 +38,17 @@ pub struct Args {
     #[arg(long, value_name = "R,R,…", value_parser = parse_rates)]
     pub rates: Option<Rates>,
 
+    /// Look before and after each slot, for N milliseconds, whether the two lanes share a core (10 to 1000; 0: never).
+    #[arg(long, value_name = "N", default_value = PROBE_MS_DEFAULT, allow_negative_numbers = true, value_parser = parse_probe)]
+    pub probe: Duration,
+
     /// Print the results as JSON on stdout, and nothing else there.
     #[arg(long)]
     pub json: bool,
 
     /// Serve on ADDR (as 127.0.0.1:7007, port 0 for any) until Ctrl-C, for any client. An echo server answers whoever
     /// asks, so bind it to loopback or a network you trust.
-    #[arg(long, value_name = "ADDR", value_parser = parse_address, conflicts_with_all = ["seconds", "rates", "json"])]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address, conflicts_with_all = ["seconds", "rates", "json", "probe"])]
     pub listen: Option<SocketAddr>,
 
     /// What our own child process runs.
@@ -142,6 +152,13 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+fn parse_probe(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(ms) if ms == 0 || PROBE_MS.contains(&ms) => Ok(Duration::from_millis(ms)),
+        _ => Err(format!("not a number of milliseconds from {} to {}, nor 0", PROBE_MS.start(), PROBE_MS.end())),
+    }
+}
+
 fn parse_rates(text: &str) -> Result<Rates, String> {
     if text.trim().is_empty() {
         return Err("no rate given; try 0,1000,20000".to_owned());
@@ -189,6 +206,8 @@ mod tests {
     fn what_is_asked_for_is_what_is_read() {
         let args = parse(&["--seconds", "2.5", "--rates", "0, 1000", "--json"]).expect("all of it is right");
         assert_eq!((args.seconds, args.json, args.listen), (2.5, true, None));
+        assert_eq!(args.probe, Duration::from_millis(10));
+        assert!(parse(&["--probe", "0"]).expect("never").probe.is_zero());
         assert_eq!(args.rates, Some(Rates(vec![0, 1_000])));
         let args = parse(&["--listen", "[::1]:7007"]).expect("an address");
         assert_eq!(args.listen.map(|address| address.port()), Some(7_007));
@@ -196,12 +215,16 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_in_one_line_that_names_the_value() {
-        let table: [(&[&str], &str); 13] = [
+        let table: [(&[&str], &str); 17] = [
             (&["--seconds", "soon"], "soon"),
             (&["--seconds", "0"], "more than 0"),
             (&["--seconds", "-1"], "more than 0"),
             (&["--seconds", "nan"], "more than 0"),
             (&["--seconds", "1e9"], "at most"),
+            (&["--probe", "9"], "from 10 to 1000"),
+            (&["--probe", "-1"], "-1"),
+            (&["--probe", "1001"], "nor 0"),
+            (&["--listen", "127.0.0.1:0", "--probe", "0"], "--probe"),
             (&["--rates", ""], "no rate given"),
             (&["--rates", "1000,"], "\"\""),
             (&["--rates", "1k"], "1k"),

@@ -70,6 +70,8 @@ pub struct Seats {
     pub one_lane: bool,
     /// What is known of the two lanes sharing a core.
     pub sharing: Sharing,
+    /// The cpus of the two lanes, where each has one: that of the lane that polls, that of the first that computes.
+    pub cpus: Option<(usize, usize)>,
     /// The client's cpu; the OS chooses if there is none.
     pub client_cpu: Option<usize>,
     /// The client has no cpu of its own.
@@ -92,6 +94,7 @@ impl Seats {
             compute_lanes: compute.len().max(1),
             one_lane: compute.is_empty(),
             sharing: poll.and_then(|lane| plan.sharing.get(lane.pair)).copied().unwrap_or(Sharing::Unknown),
+            cpus: poll.and_then(|lane| lane.cpu).zip(compute.first().and_then(|lane| lane.cpu)),
             client_cpu: if pinned { own.or(beside) } else { None },
             client_shares: own.is_none() || !pinned,
         }

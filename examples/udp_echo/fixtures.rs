@@ -1,10 +1,17 @@
 //! Made-up results, for the tests of whatever presents results.
 
+use std::time::Duration;
+
 use twolane::placement::Sharing;
 
 use crate::cells::{Cell, Seats};
-use crate::figures::Spread;
+use crate::client::Report;
+use crate::clock::NS_PER_S;
+use crate::figures::{self, Spread};
+use crate::neighbour::Work;
+use crate::server::Tally;
 use crate::summary::{Latency, RateSummary, Split, Summary};
+use crate::sweep::{LaneTime, Slot};
 
 /// A machine that shows siblings and has a cpu for the client.
 pub const SEATS: Seats = Seats {
@@ -12,6 +19,7 @@ pub const SEATS: Seats = Seats {
     compute_lanes: 1,
     one_lane: false,
     sharing: Sharing::Seen,
+    cpus: Some((0, 1)),
     client_cpu: Some(2),
     client_shares: false,
 };
@@ -47,4 +55,32 @@ pub fn rates(own: f64, apart: f64) -> Vec<RateSummary> {
         ]
     };
     vec![RateSummary { rate: 1_000, cells: cells(1.0) }, RateSummary { rate: 50_000, cells: cells(3.0) }]
+}
+
+/// A slot of 100 ms in which the neighbour did so many events, and so many of 90 datagrams were echoed.
+pub fn slot(events: u64, echoed: u64) -> Slot {
+    let mut end_to_end = figures::latency_histogram();
+    end_to_end.saturating_record_n(10_000, echoed);
+    let ms = Duration::from_millis;
+    Slot {
+        wall: ms(100),
+        work: Work { events, cpu_ns: NS_PER_S / 20 },
+        tally: Tally { echoed, batches: 10, ..Tally::default() },
+        lane: LaneTime { busy: ms(10), empty: ms(20), doze: ms(60), park: ms(10), preempted: ms(5) },
+        client: Some(Report {
+            offered: 100,
+            sent: 90,
+            echoed,
+            duplicates: 0,
+            strays: 0,
+            send_errors: 0,
+            window_ns: NS_PER_S / 10,
+            took_ns: NS_PER_S / 10,
+            drained_ns: NS_PER_S / 10,
+            cpu_ns: NS_PER_S / 100,
+            end_to_end,
+            late: figures::latency_histogram(),
+        }),
+        seen: None,
+    }
 }

@@ -7,8 +7,8 @@
 //!
 //! Where to read: `server.rs` is the poller and `neighbour.rs` the compute work, both as a service would write them.
 //! `cells.rs` has the three ways to wait that are compared. `client.rs` is the load, open loop and in a process of its
-//! own, on the due times of `schedule.rs`. `sweep.rs` measures one slot; `summary.rs`, `table.rs` and `meaning.rs` make
-//! sense of many.
+//! own, on the due times of `schedule.rs`. `sweep.rs` measures one slot, and `watch.rs` looks between slots whether the
+//! lanes share a core; `summary.rs`, `siblings.rs`, `table.rs` and `meaning.rs` make sense of many.
 
 mod args;
 mod batch;
@@ -27,9 +27,11 @@ mod neighbour;
 mod progress;
 mod schedule;
 mod server;
+mod siblings;
 mod summary;
 mod sweep;
 mod table;
+mod watch;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -42,7 +44,9 @@ use crate::args::{Args, Internal};
 use crate::cells::{Cell, Seats};
 use crate::machine::{Machine, Steal};
 use crate::progress::Progress;
+use crate::siblings::Siblings;
 use crate::sweep::{Agenda, Slot};
+use crate::watch::Watch;
 
 /// Names the form of the JSON output. It changes when a field changes its meaning or goes; new fields may come.
 const SCHEMA: &str = "twolane.udp_echo.1";
@@ -108,14 +112,17 @@ fn measure(args: &Args) -> Result<(), Failure> {
             (capacity::default_rates(found), Some(found))
         }
     };
-    let agenda = Agenda::new(Duration::from_secs_f64(args.seconds).saturating_sub(began.elapsed()), rates.len());
+    let mut watch = Watch::start(&seats, args.probe);
+    let left = Duration::from_secs_f64(args.seconds).saturating_sub(began.elapsed());
+    let agenda = Agenda::new(left, rates.len(), watch.length());
     tell(&announcement(&agenda, rates.len(), args.seconds));
 
     let steal_before = Steal::read();
-    let slots = run_slots(&agenda, &rates, &seats)?;
+    let slots = run_slots(&agenda, &rates, &seats, &mut watch)?;
     let steal = Steal::read().zip(steal_before).map(|(now, before)| now.percent_since(before));
     let summary = summary::summarise(&rates, &slots);
-    let meaning = meaning::meaning(&summary, &seats);
+    let siblings = Siblings::of(&rates, &slots, watch.why_not.take());
+    let meaning = meaning::meaning(&summary, &seats, &siblings);
     if args.json {
         let result = json!({
             "schema": SCHEMA,
@@ -127,6 +134,7 @@ fn measure(args: &Args) -> Result<(), Failure> {
             "capacity": capacity,
             "steal_percent": steal,
             "rates": summary::to_json(&summary),
+            "siblings": siblings.to_json(),
             "meaning": meaning,
         });
         say(&result.to_string());
@@ -137,6 +145,8 @@ fn measure(args: &Args) -> Result<(), Failure> {
     if let Some(steal) = steal.filter(|&steal| steal >= STEAL_PERCENT_MAX) {
         say(&format!("  The hypervisor gave {steal:.1} % of the time to others: run again on a quieter machine.\n"));
     }
+    say(&siblings.to_string());
+    say("");
     say(&meaning);
     Ok(())
 }
@@ -154,16 +164,21 @@ fn announcement(agenda: &Agenda, rates: usize, asked_s: f64) -> String {
     format!("{what} ({asked_s} s are too few for these rates; this is the shortest sweep of them)")
 }
 
-/// Runs all slots in their order.
-fn run_slots(agenda: &Agenda, rates: &[u64], seats: &Seats) -> Result<Vec<(u64, Cell, Slot)>, Failure> {
+/// Runs all slots in their order, each between two looks at whether the lanes share a core.
+fn run_slots(
+    agenda: &Agenda,
+    rates: &[u64],
+    seats: &Seats,
+    watch: &mut Watch,
+) -> Result<Vec<(u64, Cell, Slot)>, Failure> {
     let order = agenda.slots(rates);
     let mut progress = Progress::new(order.len());
     let mut slots = Vec::with_capacity(order.len());
     for (round, rate, cell) in order {
         progress.slot(&format!("round {} of {}", round + 1, agenda.rounds), &format!("{rate}/s {}", cell.name()));
-        let slot = sweep::run_slot(cell, rate, agenda.slot, seats)
-            .map_err(|error| Failure::Run(format!("{} at {rate}/s: {error}", cell.name())))?;
-        slots.push((rate, cell, slot));
+        let (slot, seen) = watch.around(|| sweep::run_slot(cell, rate, agenda.slot, seats));
+        let slot = slot.map_err(|error| Failure::Run(format!("{} at {rate}/s: {error}", cell.name())))?;
+        slots.push((rate, cell, Slot { seen, ..slot }));
         progress.done();
     }
     Ok(slots)

@@ -1,7 +1,8 @@
 //! What the table means, in one sentence that its numbers allow. Pure.
 //!
 //! The sentence compares latencies at the lowest and the highest loaded rate, says what the lane's idle time went to, and
-//! claims a gain for the neighbour only where siblings are seen and the difference stands out of the repeats.
+//! claims a gain for the neighbour only where siblings are seen (by the machine, or by enough looks of the probe) and the
+//! difference stands out of the repeats.
 
 use std::fmt::Write as _;
 
@@ -9,11 +10,12 @@ use twolane::placement::Sharing;
 
 use crate::cells::{Cell, Seats};
 use crate::figures::{Spread, micros};
+use crate::siblings::{SeenCounts, Siblings};
 use crate::summary::{RateSummary, Summary};
 
 /// One sentence on what the table means, computed from it.
-pub fn meaning(rates: &[RateSummary], seats: &Seats) -> String {
-    format!("{}; {}.", latency_clause(rates, seats), neighbour_clause(rates, seats))
+pub fn meaning(rates: &[RateSummary], seats: &Seats, siblings: &Siblings) -> String {
+    format!("{}; {}.", latency_clause(rates, seats), neighbour_clause(rates, seats, siblings))
 }
 
 fn latency_clause(rates: &[RateSummary], seats: &Seats) -> String {
@@ -68,10 +70,13 @@ fn latency(sum: &Summary) -> (&'static str, Option<Spread>) {
     }
 }
 
-fn neighbour_clause(rates: &[RateSummary], seats: &Seats) -> String {
+fn neighbour_clause(rates: &[RateSummary], seats: &Seats, siblings: &Siblings) -> String {
     if seats.one_lane {
         return "server and neighbour share one thread here, so what relief is worth to the neighbour cannot show"
             .to_owned();
+    }
+    if siblings.resolved() {
+        return recovery_clause(siblings);
     }
     let gain = neighbour_gain(rates);
     let measured = gain.map(|gain| {
@@ -83,7 +88,13 @@ fn neighbour_clause(rates: &[RateSummary], seats: &Seats) -> String {
             None => format!("{percent:+.1} % against tight spin, measured once"),
         }
     });
+    let SeenCounts { shared, separate, .. } = siblings.slots;
+    let watched = siblings.slots.watched();
     match (seats.sharing, gain, measured) {
+        (Sharing::Seen, _, Some(measured)) if separate > shared => format!(
+            "the machine shows the lanes as siblings, but a probe saw them on separate cores around {separate} of {watched} \
+             slots, so the neighbour's gain stays open (it measured {measured})"
+        ),
         (Sharing::Seen, Some(gain), Some(measured)) if gain.noise.is_none_or(|noise| gain.median.abs() <= noise) => {
             format!("the neighbour's gain is not told apart from noise ({measured})")
         }
@@ -96,10 +107,29 @@ fn neighbour_clause(rates: &[RateSummary], seats: &Seats) -> String {
                 "the two lanes sit on different cores here, so the neighbour's gain cannot show (it measured {measured})"
             )
         }
+        (_, _, Some(measured)) if watched > 0 => format!(
+            "siblings are not visible here, and a probe saw the lanes share a core around {shared} of {watched} slots, too \
+             few, so the neighbour's gain cannot show (it measured {measured})"
+        ),
         (_, _, Some(measured)) => {
             format!("siblings are not visible here, so the neighbour's gain cannot show (it measured {measured})")
         }
         _ => "the neighbour finished no event in some cell, so its gain is unknown".to_owned(),
+    }
+}
+
+/// What the slots on a shared core say, once there are enough.
+fn recovery_clause(siblings: &Siblings) -> String {
+    let slots = siblings.slots.shared;
+    let seen = format!("in the {slots} slots around which a probe saw the lanes share a core");
+    match (siblings.recovered_percent, siblings.lost_percent) {
+        (Some(recovered), Some(lost)) => format!(
+            "{seen}, the neighbour got back {recovered:.0} % of what tight spin takes from it, at an echo loss of {lost:.2} %"
+        ),
+        (Some(recovered), None) => {
+            format!("{seen}, the neighbour got back {recovered:.0} % of what tight spin takes from it")
+        }
+        (None, _) => format!("{seen}, tight spin took nothing from the neighbour that it could get back"),
     }
 }
 
@@ -125,6 +155,11 @@ fn neighbour_gain(rates: &[RateSummary]) -> Option<Gain> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Shadows the real one: these sweeps were not watched.
+    fn meaning(rates: &[RateSummary], seats: &Seats) -> String {
+        super::meaning(rates, seats, &Siblings::default())
+    }
     use crate::fixtures::{SEATS, rates, summary};
     use crate::summary::Latency;
 
@@ -183,5 +218,31 @@ mod tests {
             sum.end_to_end = std::mem::take(&mut sum.residence);
         }
         assert!(meaning(&rates, &SEATS).contains("time end to end is 2.5 us"));
+    }
+
+    #[test]
+    fn what_the_probe_saw_decides_where_the_machine_hides_it() {
+        let watched = |shared, separate| Siblings {
+            slots: SeenCounts { shared, separate, ..SeenCounts::default() },
+            recovered_percent: Some(93.0),
+            lost_percent: Some(0.25),
+            why_not: None,
+        };
+        let hidden = Seats { sharing: Sharing::Unknown, ..SEATS };
+        let rates = rates(1_150.0, 0.01);
+        let table = [
+            (&hidden, watched(30, 60), "got back 93 % of what tight spin takes from it, at an echo loss of 0.25 %"),
+            (
+                &hidden,
+                watched(29, 61),
+                "share a core around 29 of 90 slots, too few, so the neighbour's gain cannot show",
+            ),
+            (&SEATS, watched(2, 88), "on separate cores around 88 of 90 slots, so the neighbour's gain stays open"),
+            (&SEATS, watched(29, 0), "gets more done"),
+        ];
+        for (seats, siblings, want) in table {
+            let text = super::meaning(&rates, seats, &siblings);
+            assert!(text.contains(want), "{want:?} in {text}");
+        }
     }
 }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::cells::Cell;
 use crate::clock::NS_PER_S;
 use crate::figures::{self, Spread, percent, ratio};
+use crate::siblings::SeenCounts;
 use crate::sweep::Slot;
 
 /// All cells at one rate.
@@ -50,6 +51,8 @@ pub struct Summary {
     pub batch_mean: Option<f64>,
     /// Echoes that the server could not send.
     pub sends_lost: u64,
+    /// Slots by whether the two lanes shared a core around them.
+    pub seen: SeenCounts,
 }
 
 /// Quantiles of a latency in microseconds.
@@ -137,6 +140,7 @@ impl Summary {
             preempted: percent(lane_seconds(|slot| slot.lane.preempted), lane_seconds(|slot| slot.wall)),
             batch_mean: ratio(answered as f64, batches as f64),
             sends_lost: slots.iter().map(|slot| slot.tally.sends_lost).sum(),
+            seen: SeenCounts::of(slots.iter().copied()),
         }
     }
 
@@ -201,45 +205,16 @@ fn cell_json(sum: &Summary) -> Value {
         "duty_percent": sum.duty,
         "lane_preempted_percent": sum.preempted,
         "batch_mean": sum.batch_mean,
+        "core_slots": sum.seen.to_json(),
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::client::Report;
-    use crate::fixtures;
-    use crate::neighbour::Work;
+    use crate::fixtures::{self, slot};
     use crate::server::Tally;
     use crate::sweep::LaneTime;
-
-    fn slot(events: u64, echoed: u64) -> Slot {
-        let mut end_to_end = figures::latency_histogram();
-        end_to_end.saturating_record_n(10_000, echoed);
-        let ms = Duration::from_millis;
-        Slot {
-            wall: ms(100),
-            work: Work { events, cpu_ns: NS_PER_S / 20 },
-            tally: Tally { echoed, batches: 10, ..Tally::default() },
-            lane: LaneTime { busy: ms(10), empty: ms(20), doze: ms(60), park: ms(10), preempted: ms(5) },
-            client: Some(Report {
-                offered: 100,
-                sent: 90,
-                echoed,
-                duplicates: 0,
-                strays: 0,
-                send_errors: 0,
-                window_ns: NS_PER_S / 10,
-                took_ns: NS_PER_S / 10,
-                drained_ns: NS_PER_S / 10,
-                cpu_ns: NS_PER_S / 100,
-                end_to_end,
-                late: figures::latency_histogram(),
-            }),
-        }
-    }
 
     #[test]
     fn repeats_become_one_line() {

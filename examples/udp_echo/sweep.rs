@@ -9,6 +9,7 @@ use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
+use twolane::topology::probe::Seen;
 use twolane::{LaneInfo, PollerHandle, Runtime, Where};
 
 use crate::cells::{Cell, Seats};
@@ -42,23 +43,26 @@ pub struct Agenda {
     pub rounds: usize,
     /// Length of a slot, warm-up included.
     pub slot: Duration,
+    /// What a slot takes beside its length.
+    overhead: Duration,
 }
 
 impl Agenda {
-    /// Divides `time` among that many rates and all cells. Where it is too short, the shortest slots are taken once and
+    /// Divides `time` among that many rates and all cells, with a look of length `probe` after each slot. Where it is too short, the shortest slots are taken once and
     /// the sweep takes longer than asked ([`Agenda::total`]).
-    pub fn new(time: Duration, rates: usize) -> Self {
+    pub fn new(time: Duration, rates: usize, probe: Duration) -> Self {
+        let overhead = SLOT_OVERHEAD + probe;
         let places = (rates * Cell::ALL.len()).max(1) as f64;
         let share = time.as_secs_f64() / places;
-        let fits = |slot: Duration| (share / (slot + SLOT_OVERHEAD).as_secs_f64()) as usize;
+        let fits = |slot: Duration| (share / (slot + overhead).as_secs_f64()) as usize;
         let rounds = fits(SLOT_IDEAL).max(fits(SLOT_MIN).clamp(1, ROUNDS_MIN));
-        let slot = share / rounds as f64 - SLOT_OVERHEAD.as_secs_f64();
-        Self { rounds, slot: Duration::from_secs_f64(slot.max(SLOT_MIN.as_secs_f64())) }
+        let slot = share / rounds as f64 - overhead.as_secs_f64();
+        Self { rounds, slot: Duration::from_secs_f64(slot.max(SLOT_MIN.as_secs_f64())), overhead }
     }
 
     /// How long the sweep takes, about.
     pub fn total(&self, rates: usize) -> Duration {
-        (self.slot + SLOT_OVERHEAD) * u32::try_from(self.rounds * rates * Cell::ALL.len()).unwrap_or(u32::MAX)
+        (self.slot + self.overhead) * u32::try_from(self.rounds * rates * Cell::ALL.len()).unwrap_or(u32::MAX)
     }
 
     /// The slots in order: all rates in a round, all cells at a rate, and each round begins with another cell.
@@ -103,6 +107,8 @@ pub struct Slot {
     pub lane: LaneTime,
     /// The client's counts; none at rate 0.
     pub client: Option<Report>,
+    /// Whether the two lanes shared a core, as seen right before and right after; nothing where nobody looked.
+    pub seen: Option<Seen>,
 }
 
 /// Why a slot could not be measured.
@@ -223,6 +229,7 @@ impl Reading {
                 preempted: later.lane.preempted.saturating_sub(self.lane.preempted),
             },
             client,
+            seen: None,
         }
     }
 }
@@ -249,16 +256,19 @@ impl std::error::Error for SlotError {}
 mod tests {
     use super::*;
 
+    /// A look at siblings after each slot.
+    const PROBE: Duration = Duration::from_millis(10);
+
     #[test]
     fn time_is_divided_into_slots() {
         let table = [
             ("the default: ideal slots, several rounds", 30.0, 6, 4, 300),
             ("short: as many rounds as a median wants", 5.0, 6, 3, 40),
             ("too short: one round of the shortest", 0.01, 6, 1, 40),
-            ("one rate: many rounds rather than long slots", 30.0, 1, 29, 300),
+            ("one rate: many rounds rather than long slots", 30.0, 1, 28, 300),
         ];
         for (what, seconds, rates, rounds, slot_ms) in table {
-            let agenda = Agenda::new(Duration::from_secs_f64(seconds), rates);
+            let agenda = Agenda::new(Duration::from_secs_f64(seconds), rates, PROBE);
             assert_eq!(agenda.rounds, rounds, "{what}");
             assert!(agenda.slot >= Duration::from_millis(slot_ms), "{what}: {:?}", agenda.slot);
         }
@@ -267,15 +277,15 @@ mod tests {
     #[test]
     fn a_sweep_takes_what_was_asked_unless_that_is_too_short() {
         for seconds in [5.0, 10.0, 30.0, 3_600.0] {
-            let took = Agenda::new(Duration::from_secs_f64(seconds), 6).total(6).as_secs_f64();
+            let took = Agenda::new(Duration::from_secs_f64(seconds), 6, PROBE).total(6).as_secs_f64();
             assert!((took - seconds).abs() < 0.05 * seconds, "{took} s where {seconds} s were asked for");
         }
-        assert!(Agenda::new(Duration::from_millis(1), 6).total(6) > Duration::from_secs(1));
+        assert!(Agenda::new(Duration::from_millis(1), 6, PROBE).total(6) > Duration::from_secs(1));
     }
 
     #[test]
     fn every_cell_is_measured_at_every_rate_in_every_round_and_none_is_always_first() {
-        let agenda = Agenda { rounds: 3, slot: SLOT_MIN };
+        let agenda = Agenda { rounds: 3, slot: SLOT_MIN, overhead: SLOT_OVERHEAD };
         let slots = agenda.slots(&[0, 1_000]);
         assert_eq!(slots.len(), 3 * 2 * 3);
         let first: Vec<Cell> = slots.chunks(6).map(|round| round[0].2).collect();

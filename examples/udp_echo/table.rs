@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 
 use crate::cells::{Cell, Seats};
 use crate::figures::{P999_SAMPLES_MIN, Spread, micros};
+use crate::siblings::SeenCounts;
 use crate::summary::{RateSummary, Split, Summary};
 
 /// Columns by group; a group's name stands over its first column.
-const GROUPS: [(&str, &[&str]); 7] = [
+const GROUPS: [(&str, &[&str]); 8] = [
     ("", &["rate/s", "cell"]),
     ("residence us", &["p50", "±%", "p99"]),
     ("end to end us", &["p50", "p99", "p99.9"]),
@@ -15,10 +16,11 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("client", &["cpu %", "late us"]),
     ("datagrams", &["offered", "echoed", "lost"]),
     ("lane time %", &["busy", "empty", "doze", "park", "duty %"]),
+    ("one core", &["slots"]),
 ];
 
 /// Columns in all.
-const COLUMNS: usize = 21;
+const COLUMNS: usize = 22;
 
 /// Between two columns of a group, and between groups.
 const GAPS: (&str, &str) = ("  ", "   ");
@@ -125,7 +127,13 @@ fn row(rate: u64, cell: Cell, sum: &Summary) -> [String; COLUMNS] {
         part(|split| split.doze),
         part(|split| split.park),
         some(sum.duty, one_decimal),
+        core_slots(sum.seen),
     ]
+}
+
+/// Slots around which the lanes were seen to share a core, of those that were looked at.
+fn core_slots(seen: SeenCounts) -> String {
+    if seen.watched() == 0 { NOTHING.to_owned() } else { format!("{}/{}", seen.shared, seen.watched()) }
 }
 
 /// What a reader must know to read the figures right.
@@ -138,6 +146,8 @@ fn notes(rates: &[RateSummary], seats: &Seats) -> Vec<String> {
          to its receipt by the client, with the client's own lateness (late, the median) in it."
             .to_owned(),
         format!("duty: doze / (doze + empty). p99.9: from {P999_SAMPLES_MIN} samples up. lost: sent and never echoed."),
+        "one core: slots right before and after which a probe saw the two lanes share a core, of those it looked at."
+            .to_owned(),
         "own cpu: events per second of the neighbour's cpu time, in which the kernel counts the interrupts it took meanwhile."
             .to_owned(),
     ];

@@ -101,8 +101,9 @@ fn hidden(machine: &Topology) -> Finding {
         .warning("siblings.hidden", "The hypervisor shows no SMT siblings, and may hide them.")
         .why(
             "Which cpus share a core cannot be known: a pair may be spread over two cores, or two poll lanes may meet on \
-             one. Poll lanes wait with manners in case they share a core. To have siblings shown, the virtual machine \
-             must be defined with two threads a core, its virtual cpus pinned to the host's siblings.",
+             one. Poll lanes wait with manners in case they share a core. `twolane doctor --probe` measures whether they \
+             do. To have siblings shown, the virtual machine must be defined with two threads a core, its virtual cpus \
+             pinned to the host's siblings.",
         )
         .mend(format!("qemu-system-x86_64 ... -smp {},sockets=1,cores={cores},threads=2", 2 * cores))
         .mend(format!("or: <topology sockets='1' dies='1' cores='{cores}' threads='2'/> with <vcpupin> (virsh edit)"))

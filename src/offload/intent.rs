@@ -1,14 +1,19 @@
-//! What an operation's result is for.
+//! What becomes of the data next, as far as the caller knows.
 
-/// What the result is for, which decides where it should end up. A hint: data and verdict are the same.
+/// What the destination of an operation is for. A hint: it steers caches and costs, never the result.
+///
+/// ```
+/// use twolane::offload::Intent;
+///
+/// assert_eq!(Intent::default(), Intent::Soon);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Intent {
-    /// Somebody on this socket reads it soon: into the last-level cache, if it is small beside that.
+    /// Somebody reads it soon: it belongs into a cache.
     #[default]
-    ConsumedSoon,
-    /// Nobody reads it soon: to memory, past the caches, so that the neighbours' lines stay.
+    Soon,
+    /// Nobody reads it soon: it should displace nothing.
     Cold,
-    /// It must have reached durable memory when the operation is over.
+    /// It is to be in memory, not in a cache, when the operation is over: persistent memory, or memory that a device without coherence reads.
     Durable,
 }

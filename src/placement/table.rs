@@ -74,7 +74,7 @@ fn cells(lane: &LanePlan, plan: &Plan) -> [String; COLUMNS.len()] {
         lane.cpu.map_or_else(|| NOTHING.to_owned(), |cpu| cpu.to_string()),
         partner.map_or_else(|| NOTHING.to_owned(), |cpu| cpu.to_string()),
         if siblings.is_empty() { NOTHING.to_owned() } else { Ranges(&siblings).to_string() },
-        plan.sharing.get(lane.pair).map_or(NOTHING, |known| sharing(*known)).to_owned(),
+        plan.sharing.get(lane.pair).map_or_else(|| NOTHING.to_owned(), Sharing::to_string),
         pinned(lane.llc),
         pinned(lane.node),
     ]
@@ -88,11 +88,13 @@ fn role(role: Role) -> &'static str {
     }
 }
 
-fn sharing(sharing: Sharing) -> &'static str {
-    match sharing {
-        Sharing::Seen => "seen",
-        Sharing::Denied => "denied",
-        Sharing::Unknown => "unknown",
+impl fmt::Display for Sharing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Seen => "seen",
+            Self::Denied => "denied",
+            Self::Unknown => "unknown",
+        })
     }
 }
 

@@ -9,6 +9,7 @@ mod cpulist;
 #[cfg(feature = "hwloc")]
 mod hwloc;
 pub(crate) mod pin;
+pub mod probe;
 mod sysfs;
 
 use std::collections::BTreeSet;

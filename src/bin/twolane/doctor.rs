@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -11,11 +12,17 @@ use twolane::offload::dsa::discover::Places;
 use twolane::topology::{Cpu, CpuList, Quota, Smt, Topology};
 
 use crate::output;
+use crate::probe::{self, Pair, Probed};
 
 /// Says what is there, what it means for lanes, and what to type where something can be mended.
 ///
 /// Changes nothing. Run it where the service runs: in its container, as its user,
 /// with its affinity mask.
+///
+/// With --probe it measures as well whether the two cpus of each pair share a core,
+/// which virtual machines often hide: two seconds a pair, in which both cpus are
+/// busy. Do that before the service starts. What it finds is a measurement, never
+/// the hardware's word; it changes neither findings nor exit code.
 ///
 /// Exit code: 0 if all is well or merely worth knowing; 1 with warnings; 2 with
 /// errors (a runtime with default options cannot be built) or wrong options.
@@ -28,6 +35,12 @@ pub struct Options {
     /// Examine the sys, proc and dev trees under DIR instead of this machine
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
+    /// Measure whether two cpus share a core: A and B, or those of each pair of the default plan
+    #[arg(long, value_name = "A,B")]
+    probe: Option<Option<Pair>>,
+    /// How long the probe of a pair may take, in seconds, 0.05 to 60
+    #[arg(long, value_name = "N", default_value_t = 2.0, requires = "probe")]
+    probe_seconds: f64,
 }
 
 /// The names that programs may rely on; more may be added to them, in the same format.
@@ -46,7 +59,17 @@ JSON (format 1):
                 open_to_us (null if not known))
   findings      list of: id (stable), topic, severity, what, why,
                 remedy (list of lines to type or edit, in order; one that begins
-                with \"or: \" is an alternative), seen_on_hardware";
+                with \"or: \" is an alternative), seen_on_hardware
+  probes        null without --probe, else a list of: cpus, stated (\"seen\",
+                \"denied\", \"unknown\": what the machine says), verdict (\"shared\",
+                \"separate\", \"floating\", \"unclear\"), says (a sentence), ratio
+                (pace beside work against pace alone, or null), shared_windows,
+                separate_windows, unclear_windows, changes, steal_percent,
+                took_ms, windows (list of: at_ms, took_ms, seen, why (null if it is
+                clear), ratio (null, or low, median, high), spin, rounds,
+                dropped), error (null, or why
+                there is no measurement: then only cpus, stated and verdict are
+                there)";
 
 /// Prints the report. Returns the exit code.
 pub fn run(options: &Options) -> Result<u8, String> {
@@ -55,10 +78,17 @@ pub fn run(options: &Options) -> Result<u8, String> {
         Some(root) => return Err(format!("--root {}: no such directory", root.display())),
         None => Roots::live().dsa(places(|name| env::var_os(name))?),
     };
+    let probed = match (&options.probe, &options.root) {
+        (None, _) => None,
+        (Some(_), Some(_)) => {
+            return Err("--probe measures this machine, and --root names another: leave one out".into());
+        }
+        (Some(pair), None) => Some(probe::run(*pair, probe_total(options.probe_seconds)?)?),
+    };
     let report = examine(&roots);
     let text = match options.json {
-        true => format!("{:#}\n", as_json(&report)),
-        false => report.to_string(),
+        true => format!("{:#}\n", as_json(&report, probed.as_deref())),
+        false => report.to_string() + &probed.as_deref().map(probe::as_text).unwrap_or_default(),
     };
     output::print(&text)?;
     Ok(exit_code(&report))
@@ -77,6 +107,11 @@ fn places(variable: impl Fn(&str) -> Option<OsString>) -> Result<Places, String>
     Ok(places)
 }
 
+/// The duration, if it is one; its range is checked where it is used.
+fn probe_total(seconds: f64) -> Result<Duration, String> {
+    Duration::try_from_secs_f64(seconds).map_err(|error| format!("--probe-seconds {seconds}: {error}; try 2"))
+}
+
 fn exit_code(report: &Report) -> u8 {
     match report.worst() {
         Severity::Ok | Severity::Info => 0,
@@ -85,7 +120,7 @@ fn exit_code(report: &Report) -> u8 {
     }
 }
 
-fn as_json(report: &Report) -> Value {
+fn as_json(report: &Report, probed: Option<&[Probed]>) -> Value {
     json!({
         "format": 1,
         "root": report.root.display().to_string(),
@@ -95,6 +130,7 @@ fn as_json(report: &Report) -> Value {
         "instructions": instructions(report.instructions),
         "work_queues": report.work_queues.iter().map(work_queue).collect::<Vec<_>>(),
         "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
+        "probes": probed.map(probe::as_json),
     })
 }
 

@@ -1,13 +1,14 @@
 //! `twolane`: what a machine is good for, and where lanes would run, before a service is started on it.
 //!
 //! The library decides everything; this program parses options, prints, and turns severities into exit codes. Files:
-//! `doctor` and `plan` are the commands, `output` writes to a reader that may leave early, `oneline` words what was wrong
-//! with the options.
+//! `doctor` and `plan` are the commands, `probe` is a part of the former, `output` writes to a reader that may leave early,
+//! `oneline` words what was wrong with the options.
 
 mod doctor;
 mod oneline;
 mod output;
 mod plan;
+mod probe;
 
 use std::process::ExitCode;
 
