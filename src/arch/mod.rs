@@ -105,6 +105,12 @@ impl Capabilities {
         Self { waitpkg: Some(Waitpkg(())), mwaitx: None, wfxt: None, event_stream: None, zawrs: None, ..self }
     }
 
+    /// The same cpu with MOVDIR64B and ENQCMD, whatever it states. As above: for those who execute neither.
+    #[cfg(test)]
+    pub(crate) fn with_emulated_enqcmd(self) -> Self {
+        Self { movdir64b: Some(Movdir64b(())), enqcmd: Some(Enqcmd(())), ..self }
+    }
+
     /// As [`with_emulated_waitpkg`](Self::with_emulated_waitpkg), with MONITORX and MWAITX.
     #[cfg(any(test, all(feature = "sim", target_arch = "x86_64")))]
     pub(crate) fn with_emulated_mwaitx(self) -> Self {

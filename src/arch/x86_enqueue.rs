@@ -26,7 +26,9 @@ impl Movdir64b {
     #[inline(always)]
     pub(crate) unsafe fn store(self, to: *mut [u8; 64], from: &[u8; 64]) {
         // SAFETY: the token says that the cpu has it; the caller answers for the address, which it faults on like a store; flags are kept.
-        unsafe { asm!("movdir64b {to}, [{from}]", to = in(reg) to, from = in(reg) from, options(nostack, preserves_flags)) };
+        unsafe {
+            asm!("movdir64b {to}, [{from}]", to = in(reg) to, from = in(reg) from, options(nostack, preserves_flags))
+        };
     }
 }
 

@@ -198,10 +198,9 @@ fn skip(rest: &Rest, n: usize, record: &CompletionRecord) -> Option<Rest> {
         Operation::Fill { pattern, dst, len } => {
             rest.after(Operation::Fill { pattern: pattern.after(n), dst: dst.wrapping_add(n), len: len - n }, n)
         }
-        Operation::Compare { left, right, len } => rest.after(
-            Operation::Compare { left: left.wrapping_add(n), right: right.wrapping_add(n), len: len - n },
-            n,
-        ),
+        Operation::Compare { left, right, len } => {
+            rest.after(Operation::Compare { left: left.wrapping_add(n), right: right.wrapping_add(n), len: len - n }, n)
+        }
         Operation::ComparePattern { src, pattern, len } => {
             // The lowest byte comes first in memory, so the rest's pattern starts with a higher one.
             let pattern = pattern.rotate_right(8 * (n % 8) as u32);
@@ -345,4 +344,4 @@ pub(crate) fn child(batch: BatchOutcome, index: u32, answered: bool) -> Child {
 
 #[cfg(test)]
 #[path = "outcome_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -58,7 +58,12 @@ pub(crate) enum Unsuited {
 /// # Errors
 /// Why this queue does not take it.
 #[inline]
-pub(crate) fn prepare(operation: &Operation, manner: Manner, limits: &Limits, record: u64) -> Result<Prepared, Unsuited> {
+pub(crate) fn prepare(
+    operation: &Operation,
+    manner: Manner,
+    limits: &Limits,
+    record: u64,
+) -> Result<Prepared, Unsuited> {
     debug_assert_eq!(record % limits::RECORD_BYTES as u64, 0, "a record that is not aligned is never written");
     let opcode = opcode(operation.kind());
     if !limits.operations.contains(opcode) {
@@ -150,7 +155,7 @@ const fn writes_data(kind: Kind) -> bool {
 fn cache_control(intent: Intent, limits: &Limits) -> (CacheControl, bool) {
     let takes = |hint: CacheControl| hint.is_taken_by(limits.general, limits.version);
     match intent {
-        Intent::ConsumedSoon if takes(CacheControl::Cache) => (CacheControl::Cache, true),
+        Intent::Soon if takes(CacheControl::Cache) => (CacheControl::Cache, true),
         Intent::Durable if takes(CacheControl::DurableReadback) => (CacheControl::DurableReadback, true),
         Intent::Durable if takes(CacheControl::Durable) => (CacheControl::Durable, true),
         Intent::Durable => (CacheControl::Memory, false),

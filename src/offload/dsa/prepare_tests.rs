@@ -17,13 +17,8 @@ fn queue() -> Limits {
 }
 
 const RECORD: u64 = 0x7000;
-const TAGS: DifTags = DifTags {
-    reference: 1,
-    reference_fixed: true,
-    application: 2,
-    application_mask: 3,
-    application_increments: false,
-};
+const TAGS: DifTags =
+    DifTags { reference: 1, reference_fixed: true, application: 2, application_mask: 3, application_increments: false };
 const DIF: Dif = Dif {
     block: DifBlock::B4104,
     tags: TAGS,
@@ -68,7 +63,7 @@ fn prepared(operation: &Operation, limits: &Limits) -> Result<Descriptor, Unsuit
 #[test]
 fn no_descriptor_has_a_byte_or_a_flag_that_its_operation_lacks() {
     for operation in all() {
-        for intent in [Intent::ConsumedSoon, Intent::Cold, Intent::Durable] {
+        for intent in [Intent::Soon, Intent::Cold, Intent::Durable] {
             let limits = Limits { block_on_fault: true, ..queue() };
             let manner = Manner { intent, block_on_fault: true };
             let Prepared { descriptor, .. } = prepare(&operation, manner, &limits, RECORD).unwrap();
@@ -95,11 +90,8 @@ fn operands_are_where_the_specification_has_them() {
     let (src, dst) = ((layout::SOURCE, 0x10_0000), (layout::DESTINATION, 0x20_0000));
     let size = |bytes| (layout::TRANSFER_SIZE, bytes);
     let source_tags = [(layout::DIF_SOURCE_REF, 1), (layout::DIF_SOURCE_APP, 2), (layout::DIF_SOURCE_APP_MASK, 3)];
-    let written_tags = [
-        (layout::DIF_DESTINATION_REF, 1),
-        (layout::DIF_DESTINATION_APP, 2),
-        (layout::DIF_DESTINATION_APP_MASK, 3),
-    ];
+    let written_tags =
+        [(layout::DIF_DESTINATION_REF, 1), (layout::DIF_DESTINATION_APP, 2), (layout::DIF_DESTINATION_APP_MASK, 3)];
     // Blocks of 4104, inverted seed.
     let dif = (layout::DIF_FLAGS, 0b0111);
     // Fixed reference, no guard check, application escape.
@@ -217,8 +209,8 @@ fn hints_are_those_that_the_device_takes() {
     let (cache, readback, durable) = (GenCap::CACHE_CONTROL, GenCap::DEST_READBACK, GenCap::DURABLE_WRITE);
     let copy = all()[1];
     for (intent, general, version, flags, write_back) in [
-        (Intent::ConsumedSoon, cache, Version::V1_0, Flags::CC, false),
-        (Intent::ConsumedSoon, GenCap(0), Version::V1_0, Flags::NONE, false),
+        (Intent::Soon, cache, Version::V1_0, Flags::CC, false),
+        (Intent::Soon, GenCap(0), Version::V1_0, Flags::NONE, false),
         (Intent::Cold, cache.union(readback), Version::V1_0, Flags::NONE, false),
         (Intent::Durable, readback.union(durable), Version::V3_0, Flags::DRDBK, false),
         (Intent::Durable, durable, Version::V3_0, Flags::CC3, false),

@@ -9,9 +9,12 @@ mod health;
 mod set;
 
 use std::fmt;
+use std::mem::ManuallyDrop;
 
 pub(crate) use credits::Credits;
 pub(crate) use health::{Condition, Health};
+#[cfg(test)]
+pub(crate) use set::OPENINGS_MAX;
 pub(crate) use set::{QueueId, Queues};
 
 use super::abi::{Descriptor, GenCap, OpCap, Version};
@@ -36,7 +39,8 @@ pub(crate) struct Limits {
 
 /// See the module's documentation.
 pub(crate) struct Queue {
-    portal: Box<dyn Portal>,
+    /// Not dropped while something is outstanding: see `Drop`.
+    portal: ManuallyDrop<Box<dyn Portal>>,
     limits: Limits,
     credits: Credits,
     health: Health,
@@ -48,7 +52,7 @@ impl Queue {
     /// `name` as people know it (`wq0.1`); `node`: the device's NUMA node, where it is known.
     pub(crate) fn new(name: &str, node: Option<u32>, limits: Limits, portal: Box<dyn Portal>) -> Self {
         let credits = Credits::new(limits.in_flight_max);
-        Self { portal, limits, credits, health: Health::new(), name: name.into(), node }
+        Self { portal: ManuallyDrop::new(portal), limits, credits, health: Health::new(), name: name.into(), node }
     }
 
     /// Takes a credit and submits. [`Submitted::Full`] also means: no credit left. A dead portal makes the queue [`Condition::Dead`].
@@ -137,6 +141,17 @@ impl Queue {
     /// The NUMA node of the device; `None`: not known, so any.
     pub(crate) fn node(&self) -> Option<u32> {
         self.node
+    }
+}
+
+impl Drop for Queue {
+    /// Closes the queue if everything was answered. Else it stays open until the process ends, because closing waits for the device, which may
+    /// hang; whoever can wait calls [`retire`](Self::retire).
+    fn drop(&mut self) {
+        if self.credits.taken() == 0 {
+            // SAFETY: once, here; nobody uses it after.
+            unsafe { ManuallyDrop::drop(&mut self.portal) };
+        }
     }
 }
 

@@ -362,11 +362,13 @@ impl State {
         };
         running.due = now + batch_end;
         let batch = running.descriptor;
+        // Their records are free as soon as the batch's is there; it is written by this device, next. So are those of children that were never
+        // read, because their part of the list faulted.
+        children.iter().for_each(|child| self.watch.release(child, origin.id));
         if let Some(then) = at_submission {
             self.watch.list_is_unchanged(origin.queue, &batch, &then, "before its record was written");
+            descriptors(&then).for_each(|child| self.watch.release(&child, origin.id));
         }
-        // Their records are free as soon as the batch's is there; it is written by this device, next.
-        children.iter().for_each(|child| self.watch.release(child, origin.id));
     }
 
     /// A queue that was draining and has nothing left is disabled.

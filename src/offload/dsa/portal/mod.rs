@@ -21,15 +21,20 @@ mod state;
 #[cfg(all(test, not(twolane_loom)))]
 pub(crate) mod test_device;
 #[cfg(not(twolane_loom))]
+mod way;
+#[cfg(not(twolane_loom))]
 mod write;
 
 use std::fmt;
 
 use super::abi::Descriptor;
 #[cfg(all(any(test, feature = "sim"), not(twolane_loom)))]
+#[allow(unused_imports)] // for counting instructions
 pub(crate) use null::null_portal;
 #[cfg(not(twolane_loom))]
 pub(crate) use state::{NoState, StateSource};
+#[cfg(not(twolane_loom))]
+pub(crate) use way::{Way, map, through};
 
 /// What became of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

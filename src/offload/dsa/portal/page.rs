@@ -30,9 +30,8 @@ impl Page {
     pub(crate) fn map(node: &File) -> io::Result<Self> {
         // PROT_WRITE alone, as a portal is never read.
         // SAFETY: a new mapping, where the kernel likes; nothing that exists is touched.
-        let start = unsafe {
-            libc::mmap(ptr::null_mut(), PAGE_BYTES, libc::PROT_WRITE, libc::MAP_SHARED, node.as_raw_fd(), 0)
-        };
+        let start =
+            unsafe { libc::mmap(ptr::null_mut(), PAGE_BYTES, libc::PROT_WRITE, libc::MAP_SHARED, node.as_raw_fd(), 0) };
         let start = if start == libc::MAP_FAILED { None } else { NonNull::new(start.cast::<u8>()) };
         let start = start.ok_or_else(io::Error::last_os_error)?;
         // The kernel leaves a real portal out of children by itself; a stand-in (a file) it would not. Refused or not, `lineage` guards it.
