@@ -16,7 +16,7 @@ use crate::offload::dsa::queue::{Limits, Queue};
 const PAGE: usize = 4096;
 const DESCRIPTOR: usize = limits::DESCRIPTOR_BYTES;
 
-/// See the [module](self). Give it to a runtime with [`Builder::null_queue`](crate::Builder::null_queue).
+/// A queue with nothing behind it, which says "done" when it is told to. Give it to a runtime with [`Builder::null_queue`](crate::Builder::null_queue).
 ///
 /// Data that is "copied" stays as it was.
 #[derive(Clone, Debug)]
