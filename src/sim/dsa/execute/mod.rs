@@ -11,8 +11,6 @@ mod delta;
 mod dif;
 mod lines;
 mod streams;
-#[cfg(test)]
-pub(super) mod tests;
 
 use crate::offload::dsa::abi::{Descriptor, Flags, Opcode, Status, layout};
 
