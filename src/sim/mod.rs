@@ -2,11 +2,13 @@
 //!
 //! [`host`] writes the `/sys` and `/proc` trees of machines of any shape, whole or broken, for
 //! [`Topology::read_from`](crate::topology::Topology::read_from). [`trap`] carries out the instructions with which lanes wait
-//! on cpus that have none. [`dsa`] has what the kernel shows of DSA devices. [`lab`] runs policies for idle pollers against traffic in virtual time.
+//! on cpus that have none. [`dsa`] is a DSA device, and what the kernel shows of it; [`preload`] puts it under other people's programs. [`lab`] runs policies for idle pollers against traffic in virtual time.
 
 pub mod dsa;
 pub mod host;
 pub mod lab;
+#[cfg(target_arch = "x86_64")]
+pub mod preload;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)] // a signal handler
 pub mod trap;

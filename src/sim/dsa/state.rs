@@ -134,7 +134,15 @@ impl State {
         let pasid = self.space(origin.client).pasid();
         let at_ns = self.now as u64;
         let Origin { id, child, queue, .. } = origin;
-        self.trace.push(|| TraceEntry { id, child, queue, pasid, descriptor: *descriptor, end, at_ns });
+        let entry = || TraceEntry { id, child, queue, pasid, descriptor: *descriptor, end, at_ns };
+        match &self.profile.observer {
+            Some(observer) => {
+                let entry = entry();
+                (observer.0)(&entry, &self.counters);
+                self.trace.push(|| entry);
+            }
+            None => self.trace.push(entry),
+        }
     }
 
     /// A descriptor whose record will never come, with so many operations in it.
