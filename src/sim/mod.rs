@@ -2,7 +2,8 @@
 //!
 //! [`host`] writes the `/sys` and `/proc` trees of machines of any shape, whole or broken, for
 //! [`Topology::read_from`](crate::topology::Topology::read_from). [`trap`] carries out the instructions with which lanes wait
-//! on cpus that have none. [`dsa`] has what the kernel shows of DSA devices. [`lab`] runs policies for idle pollers against traffic in virtual time.
+//! on cpus that have none. [`dsa`] is a model of DSA devices and of what the kernel
+//! shows of them. [`lab`] runs policies for idle pollers against traffic in virtual time.
 
 pub mod dsa;
 pub mod host;
