@@ -108,7 +108,9 @@ fn a_fence_orders_a_flag_behind_its_data() {
         let rig = Rig::new(Profile::strict(seed).trace(64));
         let memory = Memory::new(16);
         let data = rig.asked(1, Descriptor::fill(0x0707_0707_0707_0707, memory.at(4 * PAGE), 4 * PAGE as u32));
-        let copy = rig.asked(2, Descriptor::memmove(memory.at(8 * PAGE - 8), memory.at(12 * PAGE), 8)).with_flags(Flags::FENCE);
+        let copy = rig
+            .asked(2, Descriptor::memmove(memory.at(8 * PAGE - 8), memory.at(12 * PAGE), 8))
+            .with_flags(Flags::FENCE);
         rig.succeed(put_list(&memory, 0, &[data, copy]));
         assert_eq!(memory.bytes(12 * PAGE, 8), [7; 8]);
         let ends: Vec<_> = rig.device.trace().into_iter().map(|entry| entry.child).collect();

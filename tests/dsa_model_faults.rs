@@ -69,7 +69,8 @@ fn an_overlapping_move_is_resumed_with_the_same_addresses_when_it_went_backward(
 /// For each operation: the fault that a page of each of its operands gives.
 #[test]
 fn the_operand_and_the_direction_are_told() {
-    let (dif, source_flags, tags) = (DifFlags(0), SourceFlags::NO_GUARD_CHECK | SourceFlags::NO_REFERENCE_CHECK, Tags::default());
+    let (dif, source_flags, tags) =
+        (DifFlags(0), SourceFlags::NO_GUARD_CHECK | SourceFlags::NO_REFERENCE_CHECK, Tags::default());
     let tags = Tags { application_mask: 0xffff, ..tags };
     let memory = Memory::new(8);
     let (a, b, c) = (memory.at(0), memory.at(2 * PAGE), memory.at(4 * PAGE));
@@ -80,13 +81,19 @@ fn the_operand_and_the_direction_are_told() {
         (Descriptor::fill(1, b, 64), vec![(2, Destination, true)]),
         (Descriptor::compare(a, b, 64, 0), vec![(0, First, false), (2, Second, false)]),
         (Descriptor::compare_pattern(a, 0, 64, 0), vec![(0, First, false)]),
-        (Descriptor::create_delta(a, b, 64, c, 80, 0), vec![(0, First, false), (2, Second, false), (4, Destination, true)]),
+        (
+            Descriptor::create_delta(a, b, 64, c, 80, 0),
+            vec![(0, First, false), (2, Second, false), (4, Destination, true)],
+        ),
         (Descriptor::apply_delta(a, 10, b, 64), vec![(0, First, false), (2, Destination, true)]),
         (Descriptor::dualcast(a, b, c, 64), vec![(0, First, false), (2, Destination, true), (4, Destination2, true)]),
         (Descriptor::crc(a, 64, 0).with_seed_from(b), vec![(0, First, false), (2, Second, false)]),
         (Descriptor::copy_crc(a, b, 64, 0), vec![(0, First, false), (2, Destination, true)]),
         (Descriptor::dif_check(a, 520, dif, source_flags, tags), vec![(0, First, false)]),
-        (Descriptor::dif_insert(a, b, 512, dif, DestinationFlags(0), tags), vec![(0, First, false), (2, Destination, true)]),
+        (
+            Descriptor::dif_insert(a, b, 512, dif, DestinationFlags(0), tags),
+            vec![(0, First, false), (2, Destination, true)],
+        ),
         (Descriptor::dif_strip(a, b, 520, dif, source_flags, tags), vec![(0, First, false), (2, Destination, true)]),
         (
             Descriptor::dif_update(a, b, 520, dif, (source_flags, tags), (DestinationFlags(0), tags)),
@@ -123,7 +130,11 @@ fn the_operand_and_the_direction_are_told() {
                 let record = rig.run(descriptor.with_flags(Flags::BOF));
                 let fault = Some(record.status()).filter(|status| status.is_fault());
                 assert_eq!(fault, status, "{descriptor:?} {state:?}");
-                assert_eq!(rig.device.counters().page_requests, u64::from(status.is_none()), "{descriptor:?} {state:?}");
+                assert_eq!(
+                    rig.device.counters().page_requests,
+                    u64::from(status.is_none()),
+                    "{descriptor:?} {state:?}"
+                );
             }
         }
     }
@@ -234,18 +245,21 @@ fn deltas_and_blocks_stop_between_units() {
     assert_eq!((record.status(), record.completed), (Status::PAGE_FAULT_NOBOF, 7 * 520));
     assert_eq!(record.dif_source_tags(), Tags { reference: 12, ..tags });
     rig.absent(&memory, 9 * PAGE, 1);
-    let record = rig.run(Descriptor::dif_strip(memory.at(8 * PAGE), memory.at(16 * PAGE), 16 * 520, dif, SourceFlags(0), tags));
+    let record =
+        rig.run(Descriptor::dif_strip(memory.at(8 * PAGE), memory.at(16 * PAGE), 16 * 520, dif, SourceFlags(0), tags));
     assert_eq!((record.completed, record.dif_source_tags().reference), (7 * 520, 12));
     // Inserting: the source is counted, the destination's page is what faults.
     rig.absent(&memory, 9 * PAGE, 1);
-    let record = rig.run(Descriptor::dif_insert(memory.at(0), memory.at(8 * PAGE), 16 * 512, dif, DestinationFlags(0), tags));
+    let record =
+        rig.run(Descriptor::dif_insert(memory.at(0), memory.at(8 * PAGE), 16 * 512, dif, DestinationFlags(0), tags));
     assert_eq!((record.completed, record.dif_destination_tags().reference), (7 * 512, 12));
 
     // A delta record of 80 bytes that begins 45 bytes before its page's end: four entries fit.
     memory.put(0, &[0; 128]);
     memory.put(PAGE, &[1; 128]);
     rig.absent(&memory, 3 * PAGE, 1);
-    let record = rig.run(Descriptor::create_delta(memory.at(0), memory.at(PAGE), 128, memory.at(3 * PAGE - 45), 160, 0));
+    let record =
+        rig.run(Descriptor::create_delta(memory.at(0), memory.at(PAGE), 128, memory.at(3 * PAGE - 45), 160, 0));
     assert_eq!((record.status(), record.result), (Status::PAGE_FAULT_NOBOF, 1));
     assert_eq!((record.completed, record.delta_record_size()), (32, 40));
     rig.absent(&memory, 3 * PAGE, 1);

@@ -241,7 +241,10 @@ fn a_delta_that_does_not_fit_stops_at_the_last_entry_that_does() {
     memory.put(PAGE, &[1; 2048]);
     memory.put(2 * PAGE, &[9; 120]);
     let record = rig.succeed(Descriptor::create_delta(memory.at(0), memory.at(PAGE), 2048, memory.at(2 * PAGE), 85, 0));
-    assert_eq!((record.result, record.delta_record_size(), record.completed), (CompletionRecord::DELTA_OVERFLOW, 80, 64));
+    assert_eq!(
+        (record.result, record.delta_record_size(), record.completed),
+        (CompletionRecord::DELTA_OVERFLOW, 80, 64)
+    );
     assert_eq!(memory.bytes(2 * PAGE + 80, 40), [9; 40]);
 }
 
@@ -280,7 +283,8 @@ fn protection_information_is_inserted_checked_stripped_and_updated() {
         let data = dice.bytes(blocks * block);
         memory.put(plain, &data);
         let (bytes, with_tuples) = ((blocks * block) as u32, (blocks * whole) as u32);
-        let insert = Descriptor::dif_insert(memory.at(plain), memory.at(protected), bytes, dif, DestinationFlags(0), TAGS);
+        let insert =
+            Descriptor::dif_insert(memory.at(plain), memory.at(protected), bytes, dif, DestinationFlags(0), TAGS);
         let record = rig.succeed(insert);
         assert_eq!(record.dif_destination_tags().reference, TAGS.reference + blocks as u32);
         for n in 0..blocks {
@@ -293,7 +297,8 @@ fn protection_information_is_inserted_checked_stripped_and_updated() {
         let check = Descriptor::dif_check(memory.at(protected), with_tuples, dif, SourceFlags(0), TAGS);
         assert_eq!(rig.succeed(check).dif_status(), DifStatus(0));
         memory.put(other, &vec![0; 8 * whole]);
-        let strip = Descriptor::dif_strip(memory.at(protected), memory.at(other), with_tuples, dif, SourceFlags(0), TAGS);
+        let strip =
+            Descriptor::dif_strip(memory.at(protected), memory.at(other), with_tuples, dif, SourceFlags(0), TAGS);
         rig.succeed(strip);
         assert_eq!(memory.bytes(other, blocks * block), data);
 

@@ -109,7 +109,10 @@ fn a_forked_child_is_turned_away() {
         let turned_away = unsafe {
             rig.portal.enqcmd(0, &descriptor) == Err(GeneralProtection::Forked)
                 && rig.portal.movdir64b(0, &descriptor) == Err(GeneralProtection::Forked)
-                && rig.portal.write(&descriptor.to_bytes()).is_err_and(|error| error.raw_os_error() == Some(libc::EPERM))
+                && rig
+                    .portal
+                    .write(&descriptor.to_bytes())
+                    .is_err_and(|error| error.raw_os_error() == Some(libc::EPERM))
         };
         // SAFETY: ends the child, and nothing of the parent's.
         unsafe { libc::_exit(if turned_away { 0 } else { 1 }) };

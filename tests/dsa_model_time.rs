@@ -109,10 +109,7 @@ fn a_full_queue_is_full_until_an_engine_is_free() {
 
 #[test]
 fn data_is_moved_when_it_is_time() {
-    let rig = Rig::with(
-        DeviceConfig::v1().queue(QueueConfig::shared(8)),
-        Profile::strict(3).timing(Timing::default()),
-    );
+    let rig = Rig::with(DeviceConfig::v1().queue(QueueConfig::shared(8)), Profile::strict(3).timing(Timing::default()));
     let memory = Memory::new(16);
     memory.put(0, &[3; 4 * PAGE]);
     assert!(rig.submit(&rig.asked(0, Descriptor::memmove(memory.at(0), memory.at(8 * PAGE), 4 * PAGE as u32))));

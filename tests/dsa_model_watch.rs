@@ -118,7 +118,11 @@ fn a_record_whose_page_went_away() {
     assert_eq!(rules(&rig), [Rule::RecordLost; 2], "known when it is submitted");
     assert!(rig.submit(&Descriptor::noop().report_to(rig.slot(0).address() + 4)));
     rig.device.run_until_idle();
-    assert!(rules(&rig)[2..].iter().all(|rule| *rule == Rule::RecordLost) && rules(&rig).len() >= 4, "{:?}", rules(&rig));
+    assert!(
+        rules(&rig)[2..].iter().all(|rule| *rule == Rule::RecordLost) && rules(&rig).len() >= 4,
+        "{:?}",
+        rules(&rig)
+    );
 }
 
 #[test]

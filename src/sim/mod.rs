@@ -2,7 +2,8 @@
 //!
 //! [`host`] writes the `/sys` and `/proc` trees of machines of any shape, whole or broken, for
 //! [`Topology::read_from`](crate::topology::Topology::read_from). [`trap`] carries out the instructions with which lanes wait
-//! on cpus that have none. [`dsa`] is a DSA device, and what the kernel shows of it; [`preload`] puts it under other people's programs. [`lab`] runs policies for idle pollers against traffic in virtual time.
+//! on cpus that have none. [`dsa`] is a model of DSA devices and of what the kernel shows of them; [`preload`] puts it under other
+//! people's programs. [`lab`] runs policies for idle pollers against traffic in virtual time.
 
 pub mod dsa;
 pub mod host;

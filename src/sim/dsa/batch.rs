@@ -136,7 +136,8 @@ mod tests {
 
     /// A list in which `f` stands for a fenced child and `-` for one without.
     fn batch(list: &str) -> Batch {
-        let child = |letter| if letter == 'f' { Descriptor::noop().with_flags(Flags::FENCE) } else { Descriptor::noop() };
+        let child =
+            |letter| if letter == 'f' { Descriptor::noop().with_flags(Flags::FENCE) } else { Descriptor::noop() };
         Batch::new(list.chars().map(child).collect(), None, &Descriptor::batch(0, 2), false)
     }
 

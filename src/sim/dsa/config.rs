@@ -352,7 +352,10 @@ mod tests {
             (with(QueueConfig::shared(8).max_transfer(0)), Err("queue 0: largest transfer 0")),
             (with(QueueConfig::shared(8).max_transfer(1 << 32)), Err("queue 0: largest transfer 4294967296")),
             (with(QueueConfig::shared(8).max_batch(2048)), Err("queue 0: largest batch 2048")),
-            (with(QueueConfig::shared(8).block_on_fault(true)).gencap(GenCap(0x91 << 16)), Err("queue 0: largest transfer 2097152")),
+            (
+                with(QueueConfig::shared(8).block_on_fault(true)).gencap(GenCap(0x91 << 16)),
+                Err("queue 0: largest transfer 2097152"),
+            ),
         ];
         for (config, want) in cases {
             let got = config.check().map_err(|error| error.what);

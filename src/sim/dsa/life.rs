@@ -13,7 +13,8 @@ impl State {
             let origin = Origin { id, child: None, queue, client };
             self.lose(origin, &descriptor, operations_in(&descriptor), Loss::Vanished);
         }
-        let (gone, stay) = std::mem::take(&mut self.running).into_iter().partition(|running| running.origin.queue == queue);
+        let (gone, stay) =
+            std::mem::take(&mut self.running).into_iter().partition(|running| running.origin.queue == queue);
         self.running = stay;
         self.vanish(gone);
     }

@@ -97,8 +97,8 @@ enum Direction {
 fn transfer(direction: Direction, program: u64, own: *mut u8, len: usize) -> io::Result<usize> {
     let local = libc::iovec { iov_base: program as *mut libc::c_void, iov_len: len };
     let remote = libc::iovec { iov_base: own.cast(), iov_len: len };
-    // The parent may have the same number in another namespace, but then it is this process's own in this one.
-    let me = std::process::id().cast_signed();
+    // Process numbers are positive and small (`pid_max` is at most 2^22).
+    let me = std::process::id() as libc::pid_t;
     // SAFETY: both sides are given to the kernel, which checks every page and answers EFAULT for what is not accessible. `own` is valid for
     // `len` bytes (both callers pass a slice). The program's side is whatever software told the device to use: the duties of that software
     // towards a device, which are stated where it gets a portal, are the ones that cover it.

@@ -151,12 +151,8 @@ impl State {
     /// Checks a descriptor and starts it.
     fn begin(&mut self, origin: Origin, descriptor: Descriptor, list: Option<Vec<u8>>) {
         let is_child = origin.child.is_some();
-        let case = Case {
-            descriptor: &descriptor,
-            device: &self.config,
-            queue: &self.config.queues[origin.queue],
-            is_child,
-        };
+        let case =
+            Case { descriptor: &descriptor, device: &self.config, queue: &self.config.queues[origin.queue], is_child };
         let shuffle = if self.profile.freedoms.shuffle_checks { Some(&mut self.dice) } else { None };
         let checked = check(&case, shuffle);
         let part = if self.profile.freedoms.watch && checked.is_ok() { part_of_a_block(&descriptor) } else { None };
@@ -370,8 +366,8 @@ impl State {
 
     /// A queue that was draining and has nothing left is disabled.
     pub(crate) fn settle(&mut self, queue: usize) {
-        let busy = !self.queues[queue].waiting.is_empty()
-            || self.running.iter().any(|running| running.origin.queue == queue);
+        let busy =
+            !self.queues[queue].waiting.is_empty() || self.running.iter().any(|running| running.origin.queue == queue);
         if self.queues[queue].state == QueueState::Draining && !busy {
             self.queues[queue].state = QueueState::Disabled;
         }

@@ -80,7 +80,10 @@ impl AddressSpace {
         // Relaxed: a number that differs from the others is all that is wanted.
         static NEXT: AtomicU32 = AtomicU32::new(0);
         memory::probe().map_err(|error| {
-            io::Error::new(error.kind(), format!("process_vm_readv on this process: {error}; the device model needs it, allow it (seccomp)"))
+            io::Error::new(
+                error.kind(),
+                format!("process_vm_readv on this process: {error}; the device model needs it, allow it (seccomp)"),
+            )
         })?;
         let pasid = NEXT.fetch_add(1, Ordering::Relaxed) % PASID_MAX + 1;
         Ok(Self(Arc::new(Shared { pasid, declared: Mutex::new(HashMap::new()) })))

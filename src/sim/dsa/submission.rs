@@ -47,9 +47,14 @@ impl fmt::Display for GeneralProtection {
                 write!(f, "#GP: offset {offset:#x} in a portal; descriptors go to multiples of 64")
             }
             Self::FirstWord { value } => {
-                write!(f, "#GP: ENQCMD of a descriptor that starts with {value:#010x}; its first 4 bytes have to be zero")
+                write!(
+                    f,
+                    "#GP: ENQCMD of a descriptor that starts with {value:#010x}; its first 4 bytes have to be zero"
+                )
             }
-            Self::Forked => f.write_str("#GP: the queue was opened by the parent of this process; a child opens its own"),
+            Self::Forked => {
+                f.write_str("#GP: the queue was opened by the parent of this process; a child opens its own")
+            }
         }
     }
 }
@@ -92,10 +97,7 @@ impl State {
         for bytes in bytes.chunks_exact(DESCRIPTOR_BYTES) {
             let mut descriptor = [0; DESCRIPTOR_BYTES];
             descriptor.copy_from_slice(bytes);
-            let failed = match self.write_one(client, &Descriptor::from_bytes(&descriptor)) {
-                Ok(()) => None,
-                Err(failed) => Some(failed),
-            };
+            let failed = self.write_one(client, &Descriptor::from_bytes(&descriptor)).err();
             match failed {
                 None => done += DESCRIPTOR_BYTES,
                 Some(failed) if done == 0 => return errno(failed),

@@ -87,7 +87,8 @@ impl Watch {
             return;
         }
         if let Some(Held { id: other, .. }) = self.records.insert(address, Held { id, client }) {
-            let what = format!("the completion record at {address:#x} belongs to descriptor {other}, which is in flight");
+            let what =
+                format!("the completion record at {address:#x} belongs to descriptor {other}, which is in flight");
             self.report(Rule::RecordReused, queue, Some(*descriptor), what);
         }
         let mut status = [0];

@@ -103,7 +103,11 @@ fn record_address(case: &Case<'_>) -> Option<Refusal> {
     if address % RECORD_BYTES as u64 == 0 {
         return None;
     }
-    refuse(Status::CRA_ALIGN, Rule::RecordLost, format!("the completion record at {address:#x} is not aligned to 32 bytes"))
+    refuse(
+        Status::CRA_ALIGN,
+        Rule::RecordLost,
+        format!("the completion record at {address:#x} is not aligned to 32 bytes"),
+    )
 }
 
 fn operation(case: &Case<'_>) -> Option<Refusal> {

@@ -11,7 +11,11 @@ pub(super) fn bytes(case: &Case<'_>) -> Option<Refusal> {
     let stray = case.descriptor.stray_bytes()?;
     if stray != 0 {
         let places: Vec<String> = (0..64).filter(|byte| stray >> byte & 1 == 1).map(|byte| byte.to_string()).collect();
-        return refuse(Status::NOZERO_RESERVE, Rule::StrayByte, format!("{opcode}: byte {} not zero", places.join(", ")));
+        return refuse(
+            Status::NOZERO_RESERVE,
+            Rule::StrayByte,
+            format!("{opcode}: byte {} not zero", places.join(", ")),
+        );
     }
     let (field, bits) = bits_of_dif(case)?;
     let what = format!("{opcode}: reserved bits {bits:#04x} of its {} are set", field.name());

@@ -97,7 +97,11 @@ fn each_violation_has_its_status() {
         ("cache hint of a comparison", of(Opcode::COMPARE).with_flags(Flags::CC), Status::INVALID_FLAGS),
         ("cache hint of a flush", of(Opcode::CFLUSH).with_flags(Flags::CC), Status::INVALID_FLAGS),
         ("strict order of a comparison", of(Opcode::COMPARE).with_flags(Flags::STORD), Status::INVALID_FLAGS),
-        ("class of a second source that is none", of(Opcode::COMPVAL).with_flags(Flags::ADDR2_TCS), Status::INVALID_FLAGS),
+        (
+            "class of a second source that is none",
+            of(Opcode::COMPVAL).with_flags(Flags::ADDR2_TCS),
+            Status::INVALID_FLAGS,
+        ),
         ("class of a seed that is not read", of(Opcode::CRCGEN).with_flags(Flags::ADDR3_TCS), Status::INVALID_FLAGS),
         ("class of a readback that is not", of(Opcode::DRAIN).with_flags(Flags::ADDR1_TCS), Status::INVALID_FLAGS),
         ("an operation's bit of another's", of(Opcode::MEMMOVE).with_flags(Flags::CRC_64), Status::INVALID_FLAGS),
@@ -108,22 +112,42 @@ fn each_violation_has_its_status() {
         ("CRC without RCR", without(of(Opcode::CRCGEN), Flags::RCR), Status::INVALID_FLAGS),
         ("copy and CRC without RCR", without(of(Opcode::COPY_CRC), Flags::RCR), Status::INVALID_FLAGS),
         ("DIF check without RCR", without(of(Opcode::DIF_CHECK), Flags::RCR), Status::INVALID_FLAGS),
-        ("record's address without CRAV", Descriptor::noop().with(layout::COMPLETION_ADDRESS, 32), Status::NOZERO_RESERVE),
+        (
+            "record's address without CRAV",
+            Descriptor::noop().with(layout::COMPLETION_ADDRESS, 32),
+            Status::NOZERO_RESERVE,
+        ),
         ("interrupt handle", of(Opcode::NOOP).with(layout::INTERRUPT_HANDLE, 1), Status::NOZERO_RESERVE),
         ("reserved bits of DIF flags", of(Opcode::DIF_CHECK).with(layout::DIF_FLAGS, 0x10), Status::NOZERO_RESERVE),
-        ("reserved bits of the destination's", of(Opcode::DIF_UPDT).with(layout::DIF_DESTINATION_FLAGS, 1), Status::NOZERO_RESERVE),
-        ("a tag passed from nowhere", of(Opcode::DIF_INS).with(layout::DIF_DESTINATION_FLAGS, 0x40), Status::NOZERO_RESERVE),
+        (
+            "reserved bits of the destination's",
+            of(Opcode::DIF_UPDT).with(layout::DIF_DESTINATION_FLAGS, 1),
+            Status::NOZERO_RESERVE,
+        ),
+        (
+            "a tag passed from nowhere",
+            of(Opcode::DIF_INS).with(layout::DIF_DESTINATION_FLAGS, 0x40),
+            Status::NOZERO_RESERVE,
+        ),
         ("size 0", of(Opcode::MEMMOVE).with(layout::TRANSFER_SIZE, 0), Status::XFER_ERANGE),
         ("size above the queue's", of(Opcode::MEMFILL).with(layout::TRANSFER_SIZE, (2 << 20) + 1), Status::XFER_ERANGE),
         ("delta above 512 KiB", of(Opcode::CR_DELTA).with(layout::TRANSFER_SIZE, 0x8_0008), Status::XFER_ERANGE),
         ("region of 0", of(Opcode::TRANSL_FETCH).with(layout::REGION_SIZE, 0), Status::XFER_ERANGE),
-        ("region beyond the last address", of(Opcode::TRANSL_FETCH).with(layout::FETCH_ADDRESS, u64::MAX - 98), Status::XFER_ERANGE),
+        (
+            "region beyond the last address",
+            of(Opcode::TRANSL_FETCH).with(layout::FETCH_ADDRESS, u64::MAX - 98),
+            Status::XFER_ERANGE,
+        ),
         ("batch of 0", of(Opcode::BATCH).with(layout::COUNT, 0), Status::DESC_CNT_ERANGE),
         ("batch of 1", of(Opcode::BATCH).with(layout::COUNT, 1), Status::DESC_CNT_ERANGE),
         ("batch of 33", of(Opcode::BATCH).with(layout::COUNT, 33), Status::DESC_CNT_ERANGE),
         ("batch's list misaligned by 32", of(Opcode::BATCH).with(layout::LIST, A + 32), Status::DESCLIST_ALIGN),
         ("delta record of 79", of(Opcode::CR_DELTA).with(layout::DELTA_MAX, 79), Status::DR_ERANGE),
-        ("delta record above the largest transfer", of(Opcode::CR_DELTA).with(layout::DELTA_MAX, (2 << 20) + 1), Status::DR_ERANGE),
+        (
+            "delta record above the largest transfer",
+            of(Opcode::CR_DELTA).with(layout::DELTA_MAX, (2 << 20) + 1),
+            Status::DR_ERANGE,
+        ),
         ("delta record of 9 to apply", of(Opcode::AP_DELTA).with(layout::DELTA_SIZE, 9), Status::DR_ERANGE),
         ("delta's first source", of(Opcode::CR_DELTA).with(layout::SOURCE_1, A + 4), Status::ADDR_ALIGN),
         ("delta's second source", of(Opcode::CR_DELTA).with(layout::SOURCE_2, B + 4), Status::ADDR_ALIGN),
@@ -131,16 +155,44 @@ fn each_violation_has_its_status() {
         ("destination of a delta", of(Opcode::AP_DELTA).with(layout::DESTINATION, B + 1), Status::ADDR_ALIGN),
         ("seed's address", asked(Descriptor::crc(A, 8, 0).with_seed_from(C + 2)), Status::ADDR_ALIGN),
         ("destination of DIX", of(Opcode::DIX_GEN).with(layout::DESTINATION, B + 4), Status::ADDR_ALIGN),
-        ("stride of 2048", of(Opcode::TRANSL_FETCH).with_flags(Flags::STRIDE_VALID).with(layout::STRIDE, 2048), Status::ADDR_ALIGN),
-        ("stride of 12288", of(Opcode::TRANSL_FETCH).with_flags(Flags::STRIDE_VALID).with(layout::STRIDE, 12288), Status::ADDR_ALIGN),
+        (
+            "stride of 2048",
+            of(Opcode::TRANSL_FETCH).with_flags(Flags::STRIDE_VALID).with(layout::STRIDE, 2048),
+            Status::ADDR_ALIGN,
+        ),
+        (
+            "stride of 12288",
+            of(Opcode::TRANSL_FETCH).with_flags(Flags::STRIDE_VALID).with(layout::STRIDE, 12288),
+            Status::ADDR_ALIGN,
+        ),
         ("copy and CRC overlap", of(Opcode::COPY_CRC).with(layout::DESTINATION, A + 99), Status::OVERLAP_BUFFERS),
         ("dualcast overlaps its source", of(Opcode::DUALCAST).with(layout::DESTINATION, A), Status::OVERLAP_BUFFERS),
-        ("dualcast's second overlaps its source", of(Opcode::DUALCAST).with(layout::DESTINATION_2, A), Status::OVERLAP_BUFFERS),
-        ("dualcast's destinations overlap", of(Opcode::DUALCAST).with(layout::DESTINATION_2, B), Status::OVERLAP_BUFFERS),
-        ("delta record in the first source", of(Opcode::CR_DELTA).with(layout::DELTA_CREATE, A + 127), Status::OVERLAP_BUFFERS),
-        ("delta record before the second source", of(Opcode::CR_DELTA).with(layout::DELTA_CREATE, B - 79), Status::OVERLAP_BUFFERS),
+        (
+            "dualcast's second overlaps its source",
+            of(Opcode::DUALCAST).with(layout::DESTINATION_2, A),
+            Status::OVERLAP_BUFFERS,
+        ),
+        (
+            "dualcast's destinations overlap",
+            of(Opcode::DUALCAST).with(layout::DESTINATION_2, B),
+            Status::OVERLAP_BUFFERS,
+        ),
+        (
+            "delta record in the first source",
+            of(Opcode::CR_DELTA).with(layout::DELTA_CREATE, A + 127),
+            Status::OVERLAP_BUFFERS,
+        ),
+        (
+            "delta record before the second source",
+            of(Opcode::CR_DELTA).with(layout::DELTA_CREATE, B - 79),
+            Status::OVERLAP_BUFFERS,
+        ),
         ("delta applied to itself", of(Opcode::AP_DELTA).with(layout::DELTA_APPLY, B + 120), Status::OVERLAP_BUFFERS),
-        ("inserted tuples reach the source", of(Opcode::DIF_INS).with(layout::DESTINATION, A - 519), Status::OVERLAP_BUFFERS),
+        (
+            "inserted tuples reach the source",
+            of(Opcode::DIF_INS).with(layout::DESTINATION, A - 519),
+            Status::OVERLAP_BUFFERS,
+        ),
         ("strip overlaps", of(Opcode::DIF_STRP).with(layout::DESTINATION, A + 519), Status::OVERLAP_BUFFERS),
         ("update overlaps", of(Opcode::DIF_UPDT).with(layout::DESTINATION, A + 519), Status::OVERLAP_BUFFERS),
         ("dualcast's pages", of(Opcode::DUALCAST).with(layout::DESTINATION_2, C + 64), Status::DCAST_ERR),
@@ -157,7 +209,10 @@ fn limits_are_exact() {
     let rows = [
         of(Opcode::MEMMOVE).with(layout::TRANSFER_SIZE, 2 << 20),
         of(Opcode::MEMMOVE).with(layout::DESTINATION, A + 50),
-        of(Opcode::CR_DELTA).with(layout::TRANSFER_SIZE, 0x8_0000).with(layout::SOURCE_2, 1 << 30).with(layout::DELTA_CREATE, 1 << 31),
+        of(Opcode::CR_DELTA)
+            .with(layout::TRANSFER_SIZE, 0x8_0000)
+            .with(layout::SOURCE_2, 1 << 30)
+            .with(layout::DELTA_CREATE, 1 << 31),
         of(Opcode::TRANSL_FETCH).with(layout::FETCH_ADDRESS, u64::MAX - 99),
         of(Opcode::BATCH).with(layout::COUNT, 32),
         of(Opcode::CR_DELTA).with(layout::DELTA_MAX, 80).with(layout::DELTA_CREATE, B - 80),
@@ -182,7 +237,11 @@ fn a_stray_byte_is_found_wherever_it_is() {
             let mut bytes = descriptor.to_bytes();
             bytes[byte] = 0x80;
             let refusal = judge(&Descriptor::from_bytes(&bytes)).unwrap_err();
-            assert_eq!((refusal.status, refusal.rule), (Status::NOZERO_RESERVE, Rule::StrayByte), "byte {byte} of {descriptor:?}");
+            assert_eq!(
+                (refusal.status, refusal.rule),
+                (Status::NOZERO_RESERVE, Rule::StrayByte),
+                "byte {byte} of {descriptor:?}"
+            );
             assert!(refusal.what.contains(&byte.to_string()), "{}", refusal.what);
         }
     }
@@ -198,17 +257,53 @@ fn what_the_device_lacks_is_refused() {
     let bytes = 128;
     let rows = [
         (lacking(GenCap::OVERLAPPING_COPY), asked(Descriptor::memmove(A, A + 64, bytes)), Status::OVERLAP_BUFFERS),
-        (lacking(GenCap::CACHE_CONTROL), asked(Descriptor::memmove(A, B, bytes).with_flags(Flags::CC)), Status::INVALID_FLAGS),
-        (lacking(GenCap::DEST_READBACK), asked(Descriptor::memmove(A, B, bytes).with_flags(Flags::DRDBK)), Status::INVALID_FLAGS),
+        (
+            lacking(GenCap::CACHE_CONTROL),
+            asked(Descriptor::memmove(A, B, bytes).with_flags(Flags::CC)),
+            Status::INVALID_FLAGS,
+        ),
+        (
+            lacking(GenCap::DEST_READBACK),
+            asked(Descriptor::memmove(A, B, bytes).with_flags(Flags::DRDBK)),
+            Status::INVALID_FLAGS,
+        ),
         (lacking(GenCap::FILL_16), asked(Descriptor::fill_16(1, B, bytes)), Status::INVALID_FLAGS),
         (lacking(GenCap::CRC_64), asked(Descriptor::crc(A, bytes, 0).with_flags(Flags::CRC_64)), Status::INVALID_FLAGS),
-        (lacking(GenCap::DRAIN_READBACK), asked(Descriptor::drain().with_flags(Flags::READBACK1_VALID)), Status::INVALID_FLAGS),
-        (lacking(GenCap::BATCH_CONTINUATION), asked(Descriptor::batch(A, 2).with_flags(Flags::BATCH_ERROR)), Status::INVALID_FLAGS),
-        (lacking(GenCap::FETCH_STRIDE), asked(Descriptor::translation_fetch(A, 99).with_flags(Flags::STRIDE_VALID)), Status::INVALID_FLAGS),
-        (device().gencap(device().gencap.union(GenCap::NO_STORD_MEMORY)), asked(Descriptor::memmove(A, B, bytes).with_flags(Flags::STORD)), Status::INVALID_FLAGS),
-        (DeviceConfig::v1().queue(QueueConfig::shared(1)), asked(Descriptor::translation_fetch(A, bytes)), Status::BAD_OPCODE),
-        (DeviceConfig::v1().queue(QueueConfig::shared(1)), asked(Descriptor::memmove(A, B, bytes).with_flags(Flags::BOF)), Status::INVALID_FLAGS),
-        (DeviceConfig::v1().queue(QueueConfig::shared(1).op_config(OpCap::of(&[Opcode::NOOP]))), asked(Descriptor::memmove(A, B, bytes)), Status::BAD_OPCODE),
+        (
+            lacking(GenCap::DRAIN_READBACK),
+            asked(Descriptor::drain().with_flags(Flags::READBACK1_VALID)),
+            Status::INVALID_FLAGS,
+        ),
+        (
+            lacking(GenCap::BATCH_CONTINUATION),
+            asked(Descriptor::batch(A, 2).with_flags(Flags::BATCH_ERROR)),
+            Status::INVALID_FLAGS,
+        ),
+        (
+            lacking(GenCap::FETCH_STRIDE),
+            asked(Descriptor::translation_fetch(A, 99).with_flags(Flags::STRIDE_VALID)),
+            Status::INVALID_FLAGS,
+        ),
+        (
+            device().gencap(device().gencap.union(GenCap::NO_STORD_MEMORY)),
+            asked(Descriptor::memmove(A, B, bytes).with_flags(Flags::STORD)),
+            Status::INVALID_FLAGS,
+        ),
+        (
+            DeviceConfig::v1().queue(QueueConfig::shared(1)),
+            asked(Descriptor::translation_fetch(A, bytes)),
+            Status::BAD_OPCODE,
+        ),
+        (
+            DeviceConfig::v1().queue(QueueConfig::shared(1)),
+            asked(Descriptor::memmove(A, B, bytes).with_flags(Flags::BOF)),
+            Status::INVALID_FLAGS,
+        ),
+        (
+            DeviceConfig::v1().queue(QueueConfig::shared(1).op_config(OpCap::of(&[Opcode::NOOP]))),
+            asked(Descriptor::memmove(A, B, bytes)),
+            Status::BAD_OPCODE,
+        ),
     ];
     for (device, descriptor, status) in rows {
         let judged = judge_on(&device, &descriptor, false).map_err(|refusal| refusal.status);

@@ -91,8 +91,7 @@ impl Execute for ComparePattern {
         if let Some(at) = data.iter().enumerate().position(|(n, byte)| *byte != phase(n)) {
             let exact = self.done + at as u64;
             let units = exact / 8;
-            let reported =
-                if self.lower_bound { access.weather.dice.next() % (units + 1) * 8 } else { exact };
+            let reported = if self.lower_bound { access.weather.dice.next() % (units + 1) * 8 } else { exact };
             return Ok(Advance::Done(self.expected.outcome(Some(reported))));
         }
         self.done += piece as u64;

@@ -105,9 +105,7 @@ impl Blocks {
         let application_f = tuple.application == u16::MAX;
         let unchecked = all_f && check.contains(SourceFlags::ALL_F)
             || application_f && check.contains(SourceFlags::APPLICATION_F)
-            || application_f
-                && tuple.reference == u32::MAX
-                && check.contains(SourceFlags::APPLICATION_AND_REFERENCE_F);
+            || application_f && tuple.reference == u32::MAX && check.contains(SourceFlags::APPLICATION_AND_REFERENCE_F);
         if unchecked {
             return 0;
         }

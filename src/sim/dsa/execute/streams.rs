@@ -28,10 +28,14 @@ impl Execute for Move {
     fn advance(&mut self, access: &mut Access<'_>) -> Result<Advance, PageFault> {
         let left = self.size - self.done;
         let (piece, offset) = if self.backward {
-            let piece = access.piece_before(left, &[self.source.wrapping_add(left), self.destination.wrapping_add(left)]);
+            let piece =
+                access.piece_before(left, &[self.source.wrapping_add(left), self.destination.wrapping_add(left)]);
             (piece, left - piece as u64)
         } else {
-            (access.piece(left, &[self.source.wrapping_add(self.done), self.destination.wrapping_add(self.done)]), self.done)
+            (
+                access.piece(left, &[self.source.wrapping_add(self.done), self.destination.wrapping_add(self.done)]),
+                self.done,
+            )
         };
         let mut data = vec![0; piece];
         access.read(FaultOperand::First, self.source.wrapping_add(offset), &mut data)?;
@@ -105,7 +109,8 @@ impl Dualcast {
 
 impl Execute for Dualcast {
     fn advance(&mut self, access: &mut Access<'_>) -> Result<Advance, PageFault> {
-        let (source, [one, two]) = (self.source.wrapping_add(self.done), self.destinations.map(|start| start.wrapping_add(self.done)));
+        let (source, [one, two]) =
+            (self.source.wrapping_add(self.done), self.destinations.map(|start| start.wrapping_add(self.done)));
         let piece = access.piece(self.size - self.done, &[source, one, two]);
         let mut data = vec![0; piece];
         access.read(FaultOperand::First, source, &mut data)?;
