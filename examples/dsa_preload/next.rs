@@ -53,15 +53,8 @@ pub fn fail(errno: c_int) -> isize {
     -1
 }
 
-static OPEN: Next = Next::new(c"open64");
 static CLOSE: Next = Next::new(c"close");
 static MUNMAP: Next = Next::new(c"munmap");
-
-/// Opens a file without being interposed.
-pub fn open(path: &CStr, flags: c_int) -> c_int {
-    // SAFETY: a path that ends with a zero.
-    unsafe { OPEN.call([path.as_ptr() as usize, flags as usize, 0o600, 0, 0, 0]) as c_int }
-}
 
 /// Closes a descriptor without being interposed.
 pub fn close(fd: c_int) -> isize {

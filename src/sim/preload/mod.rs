@@ -38,7 +38,7 @@ mod paths;
 pub mod report;
 mod words;
 
-pub use behaviour::{Behaviour, BehaviourError};
+pub use behaviour::{Behaviour, BehaviourError, Kernel};
 pub use machine::{Modelled, ModelledQueue, machine};
 pub use paths::redirect;
 pub use words::line;
