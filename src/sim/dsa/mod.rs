@@ -57,17 +57,23 @@
 //! specification leaves a choice, it makes one that the specification allows, or in [`Profile::compat`] the one that programs in use expect.
 
 mod batch;
+mod bell;
 mod checks;
 mod completion;
 mod config;
 mod counters;
 mod crc;
+#[allow(unsafe_code)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // as `front`
 mod device;
 #[allow(unsafe_code)]
 #[cfg_attr(not(test), allow(dead_code))] // for tests of the driver, in this crate
 mod driver;
 mod execute;
 mod faults;
+#[allow(unsafe_code)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // traps are the only ones to submit through it
+pub(crate) mod front;
 mod life;
 #[allow(unsafe_code)]
 mod memory;

@@ -1,0 +1,195 @@
+//! What kills a process as it did before, although the traps handle SIGSEGV, SIGBUS and SIGILL: each death in a process of its own.
+#![cfg(all(feature = "sim", target_arch = "x86_64"))]
+#![allow(unsafe_code)] // instructions and signals
+
+mod trap_dsa;
+
+use std::arch::asm;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
+
+use trap_dsa::{Trapped, enqcmd, movdir64b};
+use twolane::offload::dsa::abi::Descriptor;
+use twolane::sim::dsa::{Profile, QueueConfig};
+
+/// Tells a child process which of the deaths to die.
+const DEATH: &str = "TRAP_DSA_DEATH";
+
+/// In a child: dies, one way or the other. In the parent: how a child died that way.
+fn death(name: &str, of: impl FnOnce()) -> Option<Output> {
+    match std::env::var(DEATH) {
+        Ok(asked) if asked == name => {
+            // SAFETY: no core files from deaths that are meant.
+            unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
+            of();
+            std::process::exit(0);
+        }
+        Ok(_) => None,
+        Err(_) => {
+            let program = std::env::current_exe().unwrap();
+            Some(Command::new(program).args(["--exact", name, "--nocapture"]).env(DEATH, name).output().unwrap())
+        }
+    }
+}
+
+fn trapped() -> Trapped {
+    Trapped::page("", QueueConfig::shared(4), &Profile::strict(1))
+}
+
+const ZERO: [u8; 64] = [0; 64];
+
+/// Declares tests that die of a signal.
+macro_rules! deaths {
+    ($($name:ident: $signal:ident, $of:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            if let Some(child) = death(stringify!($name), || $of) {
+                assert_eq!(child.status.signal(), Some(libc::$signal), "{child:?}");
+            }
+        }
+    )*};
+}
+
+// SAFETY (all): they die of it, as the test wants.
+deaths! {
+    an_ordinary_store_to_a_page: SIGSEGV, { let trapped = trapped(); unsafe { trapped.at.write_volatile(1) } };
+    an_ordinary_load_from_a_page: SIGSEGV, { let trapped = trapped(); let _ = unsafe { trapped.at.read_volatile() }; };
+    an_ordinary_store_to_a_node: SIGBUS, {
+        let trapped = Trapped::node("", QueueConfig::dedicated(4), &Profile::strict(1));
+        unsafe { trapped.at.write_volatile(1) }
+    };
+    a_null_dereference: SIGSEGV, { let _trapped = trapped(); unsafe { asm!("mov eax, [rdi]", in("rdi") 0, out("eax") _) } };
+    a_jump_to_nowhere: SIGSEGV, { let _trapped = trapped(); unsafe { asm!("call rdi", in("rdi") 8, clobber_abi("C")) } };
+    an_address_that_is_not_canonical: SIGSEGV, {
+        let _trapped = trapped();
+        unsafe { asm!("mov eax, [rdi]", in("rdi") 1_u64 << 63, out("eax") _) }
+    };
+    an_illegal_instruction: SIGILL, { let _trapped = trapped(); unsafe { asm!("ud2") } };
+    a_misaligned_enqcmd: SIGSEGV, { let trapped = trapped(); unsafe { enqcmd(trapped.at.add(32), ZERO.as_ptr()); } };
+    a_misaligned_movdir64b: SIGSEGV, { let trapped = trapped(); unsafe { movdir64b(trapped.at.add(1), ZERO.as_ptr()) } };
+    an_enqcmd_with_a_pasid: SIGSEGV, {
+        let trapped = trapped();
+        let mut bytes = ZERO;
+        bytes[0] = 1;
+        unsafe { enqcmd(trapped.at, bytes.as_ptr()); }
+    };
+    an_enqcmds_of_a_user: SIGSEGV, {
+        let trapped = trapped();
+        unsafe { asm!("enqcmds {to}, [{from}]", to = in(reg) trapped.at, from = in(reg) ZERO.as_ptr()) }
+    };
+    a_descriptor_that_is_not_there: SIGSEGV, { let trapped = trapped(); unsafe { enqcmd(trapped.at, std::ptr::dangling()); } };
+    an_enqcmd_to_nowhere: SIGSEGV, { let _trapped = trapped(); unsafe { enqcmd(0x10000 as *mut u8, ZERO.as_ptr()); } };
+    a_movdir64b_to_memory_that_is_read_only: SIGSEGV, {
+        #[repr(align(64))]
+        struct Line([u8; 64]);
+        static FIXED: Line = Line([0; 64]);
+        let _trapped = trapped();
+        unsafe { movdir64b(FIXED.0.as_ptr().cast_mut(), ZERO.as_ptr()) }
+    };
+    a_portal_that_is_gone: SIGSEGV, {
+        let trapped = trapped();
+        let at = trapped.at;
+        drop(trapped);
+        unsafe { enqcmd(at, ZERO.as_ptr()); }
+    };
+}
+
+#[test]
+fn a_stack_that_overflows_says_so() {
+    #[allow(unconditional_recursion)]
+    fn deeper(n: u64) -> u64 {
+        let room = std::hint::black_box([n; 100]);
+        deeper(n + 1) + room[n as usize % 100]
+    }
+    let Some(child) = death("a_stack_that_overflows_says_so", || {
+        let _trapped = trapped();
+        std::hint::black_box(deeper(0));
+    }) else {
+        return;
+    };
+    assert_eq!(child.status.signal(), Some(libc::SIGABRT), "{child:?}");
+    assert!(String::from_utf8_lossy(&child.stderr).contains("has overflowed its stack"), "{child:?}");
+}
+
+#[test]
+fn a_forked_child_has_no_portal_and_its_parent_keeps_it() {
+    let trapped = trapped();
+    let node = Trapped::node("", QueueConfig::dedicated(4), &Profile::strict(1));
+    for one in [&trapped, &node] {
+        // SAFETY: the child executes one instruction, or ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: no memory is named; it dies of it, without a core.
+            unsafe {
+                libc::prctl(libc::PR_SET_DUMPABLE, 0);
+                one.submit(0, &Descriptor::noop());
+                libc::_exit(0);
+            }
+        }
+        let mut status = 0;
+        // SAFETY: waits for the child that was just made.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSEGV, "{status:#x}");
+        // SAFETY: no memory is named.
+        assert!(unsafe { one.submit(0, &Descriptor::noop()) });
+        assert_eq!(one.device.counters().accepted, 1);
+    }
+}
+
+static SEEN: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+static SIGNALS: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn skip(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel's, valid while the handler runs.
+    let (info, cpu) = unsafe { (&*info, &mut *context.cast::<libc::ucontext_t>()) };
+    let at = &mut cpu.uc_mcontext.gregs[libc::REG_RIP as usize];
+    SEEN[0].store(info.si_code as u64, Relaxed);
+    // SAFETY: a fault's information has an address.
+    SEEN[1].store(unsafe { info.si_addr() } as u64, Relaxed);
+    SEEN[2].store(*at as u64, Relaxed);
+    SIGNALS.fetch_add(1, Relaxed);
+    // Behind the instruction, whose length the test knows.
+    *at += 5;
+}
+
+#[test]
+fn faults_go_to_the_handler_that_was_there_with_what_the_kernel_would_say() {
+    let Some(child) = death("faults_go_to_the_handler_that_was_there_with_what_the_kernel_would_say", || {
+        // SAFETY: a complete action with a handler of the right signature.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = skip as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            assert_eq!(libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut()), 0);
+        }
+        let trapped = trapped();
+        let page = trapped.at.addr() as u64;
+        let border = trapped.at.wrapping_add(trap_dsa::PAGE - 32).addr() as u64;
+        for (to, from, code, address, what) in [
+            (page + 1, ZERO.as_ptr().addr() as u64, 0x80, 0, "misaligned: #GP"),
+            (page, 0x1000, 1, 0x1000, "no source"),
+            (page, border, 2, border, "a source that is a portal"),
+            (0x10040, ZERO.as_ptr().addr() as u64, 1, 0x10040, "no destination"),
+        ] {
+            let at: u64;
+            // SAFETY: the handler steps over ENQCMD, which is at the label that LEA reads.
+            unsafe {
+                asm!("lea {at}, [rip + 2f]", "2:", "enqcmd rax, [rdi]", at = out(reg) at, in("rax") to, in("rdi") from);
+            }
+            let seen = [0, 1, 2].map(|n| SEEN[n].load(Relaxed));
+            // Whether a page is missing or protected is told apart by the kernel alone.
+            let code_seen = if seen[0] == 2 { code } else { seen[0] };
+            assert_eq!((code_seen, seen[1], seen[2]), (code, address, at), "{what}");
+        }
+        assert_eq!(SIGNALS.load(Relaxed), 4);
+        // SAFETY: a portal; no memory is named.
+        assert!(unsafe { trapped.submit(0, &Descriptor::noop()) }, "what is ours does not go there");
+        assert_eq!(SIGNALS.load(Relaxed), 4);
+        // No status but this one says that all of it held.
+        std::process::exit(42);
+    }) else {
+        return;
+    };
+    assert_eq!(child.status.code(), Some(42), "{child:?}");
+}
