@@ -1,11 +1,9 @@
-//! Which pages of the program's are portals?
+//! Which pages of the program's are portals? The traps find that out for themselves; this is about how long a queue stays open.
 
 use std::ffi::c_int;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use twolane::sim::dsa::ModelPortal;
 
 use crate::{next, opened};
 
@@ -15,8 +13,8 @@ pub const BYTES: usize = 4096;
 /// A page that a program submits to.
 struct Page {
     at: usize,
-    /// The queue that it holds.
-    place: usize,
+    /// Whose queue it holds.
+    node: usize,
 }
 
 static PAGES: Mutex<Vec<Page>> = Mutex::new(Vec::new());
@@ -24,8 +22,8 @@ static PAGES: Mutex<Vec<Page>> = Mutex::new(Vec::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// A queue's page was mapped. Returns what `mmap` does.
-pub fn mapped(fd: c_int, at: usize, _portal: Arc<ModelPortal>) -> isize {
-    let Some(place) = opened::hold_by(fd) else {
+pub fn mapped(fd: c_int, at: usize) -> isize {
+    let Some(node) = opened::hold_by(fd) else {
         // Closed by another thread meanwhile.
         // SAFETY: just mapped, and known to nobody.
         unsafe { next::munmap(at as *mut _, BYTES) };
@@ -35,7 +33,7 @@ pub fn mapped(fd: c_int, at: usize, _portal: Arc<ModelPortal>) -> isize {
     // SAFETY: advice on a page that was just mapped; changes no content.
     unsafe { libc::madvise(at as *mut _, BYTES, libc::MADV_DONTFORK) };
     let mut pages = PAGES.lock();
-    pages.push(Page { at, place });
+    pages.push(Page { at, node });
     // Relaxed: a thread that unmaps a page has got its address from the one that mapped it.
     COUNT.store(pages.len(), Ordering::Relaxed);
     at.cast_signed()
@@ -55,7 +53,7 @@ pub fn unmapped(at: usize, len: usize) {
         gone
     };
     for page in gone {
-        opened::release(page.place);
+        opened::release(page.node);
     }
 }
 

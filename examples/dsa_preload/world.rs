@@ -9,15 +9,18 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use parking_lot::Mutex;
 use twolane::offload::dsa::discover::{Places, find};
-use twolane::sim::dsa::{AddressSpace, Device, Driven, ModelPortal};
+use twolane::sim::dsa::{AddressSpace, Device, Driven};
 use twolane::sim::preload::{self, Modelled, report};
+use twolane::sim::trap::Trap;
 
 use crate::complain;
+use crate::opened::{self, Queue, Quiet};
 use crate::settings::Settings;
 
 pub struct World {
     /// The process whose world it is.
     pub pid: u32,
+    trap: Trap,
     space: AddressSpace,
     devices: Vec<Modelled>,
     models: Vec<Device>,
@@ -74,6 +77,8 @@ pub fn disown() {
 
 impl World {
     fn make(settings: &'static Settings) -> Result<Self, String> {
+        // What it opens and reads is the library's own.
+        let _quiet = Quiet::begin();
         let tree = settings.tree.display();
         let found = find(&Places::under(&settings.tree));
         let devices = preload::machine(&found, settings.behaviour.kernel_profile());
@@ -81,6 +86,7 @@ impl World {
             let why: Vec<String> = found.skipped.iter().map(ToString::to_string).collect();
             return Err(format!("no usable work queue under {tree}: {}", if why.is_empty() { "there is no device".into() } else { why.join("; ") }));
         }
+        let trap = Trap::install().map_err(|error| format!("handlers of signals: {error}"))?;
         let space = AddressSpace::new().map_err(|error| error.to_string())?;
         let mut nodes = Vec::new();
         let mut models = Vec::new();
@@ -92,36 +98,26 @@ impl World {
             models.push(model(modelled, settings)?);
         }
         let _driven = drive(&models)?;
-        Ok(Self { pid: std::process::id(), space, devices, models, nodes, _driven })
+        Ok(Self { pid: std::process::id(), trap, space, devices, models, nodes, _driven })
     }
 
-    /// The node that a descriptor is of.
-    fn node(&self, fd: c_int) -> Option<&Node> {
+    /// The number of the node that a descriptor is of. `None`: it is of another file.
+    pub fn node(&self, fd: c_int) -> Option<usize> {
         let file = identity(fd)?;
-        self.nodes.iter().find(|node| node.file == file)
+        self.nodes.iter().position(|node| node.file == file)
     }
 
-    /// Opens the queue whose node a descriptor is. `None`: it is none.
-    pub fn open(&self, fd: c_int) -> Option<Result<ModelPortal, c_int>> {
-        let node = self.node(fd)?;
+    /// Makes a descriptor a queue, if it is of a node. `Err`: an errno.
+    pub fn adopt(&self, fd: c_int) -> Result<(), c_int> {
+        let Some(number) = self.node(fd) else { return Ok(()) };
+        let node = &self.nodes[number];
         // As long as the file, its copies in children and its mappings live: as the kernel does it, and across processes.
         // SAFETY: locks a file that the caller has open.
         if node.dedicated && unsafe { libc::flock(fd, libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-            return Some(Err(libc::EBUSY));
+            return Err(libc::EBUSY);
         }
-        let opened = self.models[node.device].open(node.queue, &self.space);
-        Some(opened.map_err(|error| error.raw_os_error().unwrap_or(libc::EIO)))
-    }
-
-    /// Whether a descriptor is of a queue's node still: the program may have closed it in a way that nobody sees (`close_range`, a raw system call).
-    pub fn is_node(&self, fd: c_int) -> bool {
-        self.node(fd).is_some()
-    }
-
-    /// Names and violations of the devices, for the end.
-    pub fn violations(&self) -> impl Iterator<Item = (&str, String)> {
-        let with_names = self.devices.iter().zip(&self.models);
-        with_names.flat_map(|(modelled, model)| model.violations().into_iter().map(|violation| (&*modelled.name, violation.to_string())))
+        let path = &self.devices[node.device].queues[node.queue].node;
+        opened::enter(fd, number, || Queue::new(self.trap, self.models[node.device].open(node.queue, &self.space)?, path))
     }
 }
 

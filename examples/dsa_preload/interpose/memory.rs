@@ -27,10 +27,10 @@ macro_rules! mapping {
                 None => map(offset),
                 Some(Err(errno)) => fail(errno),
                 Some(Ok(_)) if len > portals::BYTES => fail(libc::EINVAL),
-                Some(Ok(portal)) if !portal.device().config().kernel.may_map => fail(libc::EPERM),
-                Some(Ok(portal)) => match map(0) {
+                Some(Ok(queue)) if !queue.portal().device().config().kernel.may_map => fail(libc::EPERM),
+                Some(Ok(_)) => match map(0) {
                     -1 => -1,
-                    at => portals::mapped(fd, at.cast_unsigned(), portal),
+                    at => portals::mapped(fd, at.cast_unsigned()),
                 },
             };
             mapped as *mut c_void

@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_int};
 use twolane::sim::dsa::ModelPortal;
 
 use super::super::next::{self, Next, fail};
+use super::super::opened::Quiet;
 use super::super::{opened, settings, world};
 use super::paths::elsewhere;
 
@@ -53,19 +54,15 @@ opening! {
 unsafe fn adopt(path: *const c_char, fd: c_int) -> c_int {
     // SAFETY: the caller's promise.
     let Some(path) = (unsafe { next::path(path) }) else { return fd };
-    if fd < 0 || !may_be_node(path) {
+    if fd < 0 || !may_be_node(path) || Quiet::is_on() {
         return fd;
     }
     let Some(settings) = settings::get() else { return fd };
     // A number that was a queue's, closed without our knowing.
     opened::closed(fd);
-    let opened = match world::get_or_make(settings) {
-        Ok(world) => world.open(fd),
-        Err(errno) => Some(Err(errno)),
-    };
-    match opened.map(|opened| opened.and_then(|portal| opened::enter(fd, portal))) {
-        None | Some(Ok(())) => fd,
-        Some(Err(errno)) => {
+    match world::get_or_make(settings).and_then(|world| world.adopt(fd)) {
+        Ok(()) => fd,
+        Err(errno) => {
             next::close(fd);
             fail(errno) as c_int
         }
@@ -96,7 +93,7 @@ pub unsafe extern "C" fn write(fd: c_int, from: *const u8, len: usize) -> isize 
         None => unsafe { NEXT.call([fd as usize, from as usize, len, 0, 0, 0]) },
         Some(Err(errno)) => fail(errno),
         // SAFETY: the program's duty towards a device: it answers for what its descriptors say.
-        Some(Ok(portal)) => unsafe { submit(&portal, from as usize, len) }.map_or_else(fail, |bytes| bytes.cast_signed()),
+        Some(Ok(queue)) => unsafe { submit(queue.portal(), from as usize, len) }.map_or_else(fail, |bytes| bytes.cast_signed()),
     }
 }
 
@@ -115,7 +112,7 @@ macro_rules! writing_at {
                 None => unsafe { NEXT.call([fd as usize, from as usize, len, at, 0, 0]) },
                 Some(Err(errno)) => fail(errno),
                 // SAFETY: as in `write`.
-                Some(Ok(portal)) => unsafe { submit(&portal, from as usize, len) }.map_or_else(fail, |bytes| bytes.cast_signed()),
+                Some(Ok(queue)) => unsafe { submit(queue.portal(), from as usize, len) }.map_or_else(fail, |bytes| bytes.cast_signed()),
             }
         }
     )*};
@@ -133,18 +130,18 @@ writing_at! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn writev(fd: c_int, pieces: *const libc::iovec, count: c_int) -> isize {
     static NEXT: Next = Next::new(c"writev");
-    let portal = match opened::behind(fd) {
+    let queue = match opened::behind(fd) {
         // SAFETY: the program's arguments.
         None => return unsafe { NEXT.call([fd as usize, pieces as usize, count as usize, 0, 0, 0]) },
         Some(Err(errno)) => return fail(errno),
-        Some(Ok(portal)) => portal,
+        Some(Ok(queue)) => queue,
     };
     let mut done = 0;
     for n in 0..usize::try_from(count).unwrap_or_default() {
         // SAFETY: the program's duty towards libc: `count` of them are there.
         let piece = unsafe { *pieces.add(n) };
         // SAFETY: as in `write`.
-        match unsafe { submit(&portal, piece.iov_base as usize, piece.iov_len) } {
+        match unsafe { submit(queue.portal(), piece.iov_base as usize, piece.iov_len) } {
             Ok(bytes) if bytes == piece.iov_len => done += bytes,
             Ok(bytes) => return (done + bytes).cast_signed(),
             Err(errno) if done == 0 => return fail(errno),
