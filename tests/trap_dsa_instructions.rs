@@ -110,7 +110,7 @@ fn movdir64b_leaves_flags_and_both_leave_registers() {
     }
     assert_eq!((r8, r15, rcx, low), (1, 3, 4, 1));
     // The record is this function's: let it come.
-    [&trapped, &shared].map(|trapped| trapped.device.run_until_idle());
+    [&trapped, &shared].iter().for_each(|trapped| trapped.device.run_until_idle());
     assert!(slot.record().is_some());
 }
 
@@ -189,7 +189,7 @@ fn the_wrong_instruction_gets_nowhere() {
             movdir64b(shared.at, descriptor.as_ptr());
         }
     }
-    [&shared, &dedicated].map(|trapped| trapped.device.run_until_idle());
+    [&shared, &dedicated].iter().for_each(|trapped| trapped.device.run_until_idle());
     assert!(slot.record().is_none());
     assert_eq!((dedicated.device.counters().retries, shared.device.counters().dropped), (3, 3));
     for trapped in [&shared, &dedicated] {

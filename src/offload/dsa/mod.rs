@@ -12,3 +12,4 @@ pub(crate) mod prepare;
 pub(crate) mod queue;
 #[cfg(not(twolane_loom))]
 pub(crate) mod reopen;
+pub mod words;

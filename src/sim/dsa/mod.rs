@@ -94,6 +94,7 @@ mod trace;
 pub mod tree;
 mod violations;
 mod watch;
+pub mod words;
 
 pub use config::{ConfigError, DeviceConfig, KernelProfile, QueueConfig, QueueMode, RefusesBatch};
 pub use counters::Counters;

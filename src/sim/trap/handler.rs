@@ -15,7 +15,7 @@ use super::decode::{Decoded, How, LENGTH_MAX, Op, Store, decode};
 use super::execute::{Action, End, Model, Registers, Wait, execute, flags_after};
 use super::memory::{first_page_end, is_readable, read_64, segment_base, store_64};
 use super::submit::{self, Addresses, Deed, Place};
-use super::{Behaviour, Counts, Fault, Moment, portals};
+use super::{Behaviour, Counts, Fault, Moment, maps, portals};
 use crate::arch::ticks;
 use crate::offload::dsa::abi::Descriptor;
 use crate::sim::dsa::Enqcmd;
@@ -49,11 +49,22 @@ type Handler = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
 fn install_one(signal: c_int, before: &OnceCell<libc::sigaction>, handler: Handler) -> io::Result<()> {
     // Asked for first: a trap may come as soon as the handler is in. (Set already: a call before this one got half way.)
     let _ = before.set(action_of(signal)?);
-    // SAFETY: all zeroes is a valid `sigaction`, one with an empty mask.
+    // SAFETY: all zeroes is a valid `sigaction`.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler as *const () as usize;
     // NODEFER: a handler that calls on may raise the signal itself. ONSTACK: the stack may be what is short.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART;
+    // Others wait until the instruction is over, as they would for one of the cpu's. Their handlers would find the alternate stack in use, and a trap
+    // of their own none left on it. Faults cannot wait: a fault in here has to be told.
+    const NEVER_PUT_OFF: [c_int; 6] =
+        [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGABRT];
+    // SAFETY: fills a set, and takes signals that exist out of it.
+    unsafe {
+        libc::sigfillset(&mut action.sa_mask);
+        for signal in NEVER_PUT_OFF {
+            libc::sigdelset(&mut action.sa_mask, signal);
+        }
+    }
     // SAFETY: the action is complete and its handler has the signature that SA_SIGINFO asks for.
     match unsafe { libc::sigaction(signal, &action, ptr::null_mut()) } {
         0 => Ok(()),
@@ -564,6 +575,7 @@ fn raise(fault: Fault, cpu: &mut ucontext_t) -> bool {
     const { assert!(size_of::<FaultInfo>() == size_of::<siginfo_t>()) };
     let (code, address) = match fault {
         Fault::GeneralProtection => (SI_KERNEL, 0),
+        Fault::Page(address) if maps::find(address).is_ok_and(|mapping| mapping.is_some()) => (SEGV_ACCERR, address),
         Fault::Page(address) => (SEGV_MAPERR, address),
     };
     let info = FaultInfo { signal: libc::SIGSEGV, errno: 0, code, address, rest: [0; 13] };
@@ -599,6 +611,9 @@ fn pass_on(signal: c_int, info: *mut siginfo_t, cpu: &mut ucontext_t) {
         _ => &BEFORE_SIGBUS,
     };
     let before = before.get().map_or((libc::SIG_DFL, 0), |action| (action.sa_sigaction, action.sa_flags));
+    // What this handler puts off, that one may not want to.
+    // SAFETY: a set that the kernel wrote.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &cpu.uc_sigmask, ptr::null_mut()) };
     match before {
         // The instruction is executed again when this returns, and then kills. (A fault that is ignored does, too.)
         (libc::SIG_DFL | libc::SIG_IGN, _) => die_of(signal),
