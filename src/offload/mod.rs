@@ -6,6 +6,8 @@
 
 #![allow(dead_code)] // until the engines are in
 
+#[cfg(feature = "sim")]
+pub mod bench;
 mod failure;
 mod intent;
 mod operation;
@@ -13,6 +15,7 @@ mod verdict;
 
 pub(crate) mod cpu;
 pub mod dsa;
+pub(crate) mod route;
 
 pub use failure::Failure;
 pub use intent::Intent;

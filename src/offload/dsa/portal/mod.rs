@@ -29,6 +29,7 @@ use std::fmt;
 
 use super::abi::Descriptor;
 #[cfg(all(any(test, feature = "sim"), not(twolane_loom)))]
+#[allow(unused_imports)] // for counting instructions
 pub(crate) use null::null_portal;
 #[cfg(not(twolane_loom))]
 pub(crate) use state::{NoState, StateSource};
