@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
 
-use trap_dsa::{Trapped, enqcmd, movdir64b};
+use trap_dsa::{Faulting, Trapped, enqcmd, faulting, movdir64b};
 use twolane::offload::dsa::abi::Descriptor;
 use twolane::sim::dsa::{Profile, QueueConfig};
 
@@ -189,4 +189,51 @@ fn faults_go_to_the_handler_that_was_there_with_what_the_kernel_would_say() {
         return;
     };
     assert_eq!(child.status.code(), Some(42), "{child:?}");
+}
+
+extern "C" fn leave(_: libc::c_int) {
+    // SAFETY: ends the child; `_exit` may be called in a handler.
+    unsafe { libc::_exit(43) };
+}
+
+/// A cpu that has the instructions tells these faults of them, and none is an access to a portal.
+#[test]
+fn faults_of_submissions_that_meet_no_portal_are_passed_on() {
+    let name = "faults_of_submissions_that_meet_no_portal_are_passed_on";
+    let nowhere = std::ptr::null();
+    for (n, (instruction, misplaced, signal, code, address)) in [
+        (Faulting::Movdir64b, 0, libc::SIGSEGV, 0x80, nowhere),
+        (Faulting::Enqcmd, 8, libc::SIGSEGV, 0x80, nowhere),
+        (Faulting::Enqcmd, 0, libc::SIGSEGV, 1, std::ptr::dangling()),
+        (Faulting::Enqcmd, 0, libc::SIGBUS, 2, std::ptr::dangling()),
+        (Faulting::Movdir64b, 0, libc::SIGSEGV, libc::SI_TKILL, nowhere),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        // One death a child: its number is told along.
+        const NUMBER: &str = "TRAP_DSA_DEATH_NUMBER";
+        match std::env::var(DEATH) {
+            Ok(asked) if asked == name => {
+                if std::env::var(NUMBER).unwrap() != n.to_string() {
+                    continue;
+                }
+                // SAFETY: handlers of one argument; the last call ends in one of them.
+                unsafe {
+                    libc::signal(libc::SIGSEGV, leave as *const () as libc::sighandler_t);
+                    libc::signal(libc::SIGBUS, leave as *const () as libc::sighandler_t);
+                    let trapped = trapped();
+                    faulting(instruction, trapped.at.add(misplaced), ZERO.as_ptr(), signal, code, address);
+                }
+                std::process::exit(0);
+            }
+            Ok(_) => return,
+            Err(_) => {
+                let program = std::env::current_exe().unwrap();
+                let child =
+                    Command::new(program).args(["--exact", name]).env(DEATH, name).env(NUMBER, n.to_string()).output();
+                assert_eq!(child.as_ref().unwrap().status.code(), Some(43), "{n}: {child:?}");
+            }
+        }
+    }
 }

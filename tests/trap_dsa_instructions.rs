@@ -7,9 +7,11 @@ mod trap_dsa;
 use std::arch::asm;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use trap_dsa::{PAGE, Trapped, enqcmd, map, movdir64b, no_op, portals, unmap};
+use trap_dsa::{Faulting, PAGE, Trapped, enqcmd, faulting, map, movdir64b, no_op, portals, unmap};
 use twolane::offload::dsa::abi::{CompletionSlot, Descriptor, Flags, Status, SwErrorCode};
-use twolane::sim::dsa::{AddressSpace, Device, DeviceConfig, Faults, KernelProfile, Profile, QueueConfig, QueueMode, Rule};
+use twolane::sim::dsa::{
+    AddressSpace, Device, DeviceConfig, Faults, KernelProfile, Profile, QueueConfig, QueueMode, Rule,
+};
 use twolane::sim::trap::Trap;
 
 const STRICT: fn() -> Profile = || Profile::strict(1);
@@ -179,7 +181,8 @@ fn a_dedicated_queue_drops_what_is_too_much_and_the_error_register_tells() {
 
 #[test]
 fn the_wrong_instruction_gets_nowhere() {
-    let (shared, dedicated) = (Trapped::page("", shared(4), &STRICT()), Trapped::page("", QueueConfig::dedicated(4), &STRICT()));
+    let (shared, dedicated) =
+        (Trapped::page("", shared(4), &STRICT()), Trapped::page("", QueueConfig::dedicated(4), &STRICT()));
     let slot = CompletionSlot::new();
     let descriptor = no_op(&slot).to_bytes();
     for _ in 0..3 {
@@ -320,4 +323,34 @@ fn portals_run_out_and_come_back() {
     assert!(refused.unwrap().contains("all 64 portals"));
     all.clear();
     assert!(portal().is_ok());
+}
+
+/// How the instructions arrive on cpus that have them.
+#[test]
+fn faults_of_cpus_that_know_the_instructions_are_taken_as_well() {
+    let nowhere: *const u8 = std::ptr::null();
+    let [shared_page, shared_node, dedicated_page, dedicated_node] = &portals(&STRICT());
+    for (trapped, instruction, signal, code, at_address) in [
+        // #GP tells no address: no PASID, as where a hypervisor hides the instruction.
+        (shared_page, Faulting::Enqcmd, libc::SIGSEGV, 0x80, false),
+        (shared_node, Faulting::Enqcmd, libc::SIGSEGV, 0x80, false),
+        (shared_page, Faulting::Enqcmd, libc::SIGSEGV, 2, true),
+        (shared_node, Faulting::Enqcmd, libc::SIGBUS, 2, true),
+        (dedicated_page, Faulting::Movdir64b, libc::SIGSEGV, 2, true),
+        (dedicated_node, Faulting::Movdir64b, libc::SIGBUS, 2, true),
+    ] {
+        let slot = CompletionSlot::new();
+        let descriptor = no_op(&slot).to_bytes();
+        let to = trapped.at.wrapping_add(128);
+        // SAFETY: a portal; the record outlives the run.
+        unsafe {
+            faulting(instruction, to, descriptor.as_ptr(), signal, code, if at_address { to } else { nowhere });
+        }
+        trapped.device.run_until_idle();
+        let answered = slot.record().is_some();
+        assert!(answered, "{instruction:?} {signal} {code:#x}");
+    }
+    let accepted =
+        [shared_page, shared_node, dedicated_page, dedicated_node].map(|trapped| trapped.device.counters().accepted);
+    assert_eq!(accepted, [2, 2, 1, 1], "each once");
 }

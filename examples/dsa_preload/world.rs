@@ -147,6 +147,7 @@ fn model(modelled: &Modelled, settings: &'static Settings) -> Result<Device, Str
         None => None,
     };
     let (name, queues): (_, Vec<String>) = (modelled.name.clone(), modelled.queues.iter().map(|queue| queue.name.clone()).collect());
+    let config = modelled.config.clone();
     let mut profile = settings.behaviour.profile();
     if counts.is_some() || trace.is_some() {
         profile = profile.observe(move |entry, counters| {
@@ -155,7 +156,7 @@ fn model(modelled: &Modelled, settings: &'static Settings) -> Result<Device, Str
             }
             if let Some(mut trace) = trace.as_ref() {
                 // One call a line: lines of several processes do not mix. A full disk costs the trace, not the program.
-                let _ = trace.write_all(preload::line(&name, &queues, entry).as_bytes());
+                let _ = trace.write_all(preload::line(&name, &config, &queues, entry).as_bytes());
             }
         });
     }

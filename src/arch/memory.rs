@@ -4,8 +4,9 @@
 //! |---|---|
 //! | [`Streaming`] | Holding one means: this cpu has stores that do not allocate in its caches, and [`Streaming::copy`] and [`Streaming::fill`] use them. |
 //! | [`LineFlush`] | Holding one means: this cpu writes single lines back when told to. |
+//! | [`largest_cache`] | How large the largest cache is, if something says so. |
 //!
-//! Both are tokens, made by `detect` from what the cpu states and nowhere else. Streamed stores are not ordered with anything, other stores of
+//! The first two are tokens, made by `detect` from what the cpu states and nowhere else. Streamed stores are not ordered with anything, other stores of
 //! the same thread included, until [`Streaming::publish`]; so both functions end with it, and no caller can forget it.
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -15,7 +16,7 @@ mod native;
 #[path = "memory_x86.rs"]
 mod native;
 
-pub(crate) use native::{LineFlush, Streaming};
+pub(crate) use native::{LineFlush, Streaming, largest_cache};
 
 /// Streamed stores write whole lines of this many bytes, and begin at a multiple of it: a part of a line would be read and merged by the memory
 /// controller, which costs what was to be saved.

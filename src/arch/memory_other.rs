@@ -50,3 +50,8 @@ impl LineFlush {
         match self {}
     }
 }
+
+/// `None`: nothing states it here.
+pub(crate) fn largest_cache() -> Option<usize> {
+    None
+}

@@ -6,7 +6,7 @@ use core::arch::x86_64::{
     __m128i, __m256i, _MM_HINT_NTA, _mm_loadu_si128, _mm_prefetch, _mm_stream_si128, _mm256_loadu_si256,
     _mm256_stream_si256,
 };
-use raw_cpuid::{CpuId, CpuIdReader, CpuIdReaderNative};
+use raw_cpuid::{CacheParameter, CacheType, CpuId, CpuIdReader, CpuIdReaderNative};
 use std::sync::OnceLock;
 
 /// How far ahead of the loads a streamed copy asks for its source, in bytes. Four lines: in the middle of what was measured as good (128 to 512)
@@ -244,6 +244,21 @@ impl LineFlush {
     }
 }
 
+/// Bytes of the largest cache that holds data, as the cpu states it: tens of microseconds under a hypervisor, so once, at start. A guest may be told
+/// of a cache that it shares with others.
+pub(crate) fn largest_cache() -> Option<usize> {
+    largest_cache_from(CpuIdReaderNative)
+}
+
+fn largest_cache_from<R: CpuIdReader>(leaves: R) -> Option<usize> {
+    let cpu = CpuId::with_cpuid_reader(leaves);
+    let bytes = |cache: CacheParameter| {
+        cache.associativity() * cache.physical_line_partitions() * cache.coherency_line_size() * cache.sets()
+    };
+    let holds_data = |cache: &CacheParameter| matches!(cache.cache_type(), CacheType::Data | CacheType::Unified);
+    cpu.get_cache_parameters()?.filter(holds_data).map(bytes).max()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -289,5 +304,29 @@ mod tests {
         assert_eq!(visited(0x103f, 2), [0x1000, 0x1040]);
         assert_eq!(visited(0x1000, 128), [0x1000, 0x1040]);
         assert_eq!(visited(0x1001, 128), [0x1000, 0x1040, 0x1080]);
+    }
+
+    #[test]
+    fn the_largest_cache_is_counted_from_its_parts() {
+        // EAX: type (1 data, 2 code, 3 both) and level; EBX: ways, partitions, line, each less one; ECX: sets less one.
+        let geometry = |ways: u32, line: u32| (ways - 1) << 22 | (line - 1);
+        let cache = |subleaf: u32| match subleaf {
+            0 => [1 | 1 << 5, geometry(8, 64), 63, 0],
+            1 => [2 | 1 << 5, geometry(8, 64), 0xffff, 0], // code does not count, however large
+            2 => [3 | 3 << 5, geometry(16, 64), 32_767, 0],
+            _ => [0; 4],
+        };
+        let read = |stated: bool| {
+            largest_cache_from(move |leaf: u32, subleaf: u32| {
+                let [eax, ebx, ecx, edx] = match leaf {
+                    0 => [0x20, 0x756e_6547, 0x6c65_746e, 0x4965_6e69],
+                    4 if stated => cache(subleaf),
+                    _ => [0; 4],
+                };
+                CpuIdResult { eax, ebx, ecx, edx }
+            })
+        };
+        assert_eq!(read(true), Some(32 << 20));
+        assert_eq!(read(false), None);
     }
 }

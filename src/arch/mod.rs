@@ -105,8 +105,8 @@ impl Capabilities {
         Self { waitpkg: Some(Waitpkg(())), mwaitx: None, wfxt: None, event_stream: None, zawrs: None, ..self }
     }
 
-    /// The same cpu with MOVDIR64B and ENQCMD, whatever it states. As above: for those who have traps for them, or execute neither.
-    #[cfg(any(test, all(feature = "sim", target_arch = "x86_64")))]
+    /// The same cpu with MOVDIR64B and ENQCMD, whatever it states. As above: for those who execute neither.
+    #[cfg(test)]
     pub(crate) fn with_emulated_enqcmd(self) -> Self {
         Self { movdir64b: Some(Movdir64b(())), enqcmd: Some(Enqcmd(())), ..self }
     }

@@ -96,27 +96,42 @@ impl Operation {
 /// An operation without its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// Nothing.
     Nop,
+    /// A copy, of ranges that may overlap.
     Copy,
+    /// A pattern again and again.
     Fill,
+    /// Two ranges compared.
     Compare,
+    /// A range compared with a pattern.
     ComparePattern,
+    /// CRC-32C.
     Crc,
+    /// A copy and its CRC-32C.
     CopyCrc,
+    /// A copy to two destinations.
     Dualcast,
+    /// A delta record made.
     CreateDelta,
+    /// A delta record applied.
     ApplyDelta,
+    /// DIF checked.
     DifCheck,
+    /// DIF added.
     DifInsert,
+    /// DIF checked and dropped.
     DifStrip,
+    /// DIF checked and replaced.
     DifUpdate,
+    /// Cache lines written back.
     Flush,
 }
 
 impl Kind {
     /// Every kind, in the order of the numbers that they convert to.
-    pub(crate) const ALL: [Self; 15] = [
+    pub const ALL: [Self; 15] = [
         Self::Nop,
         Self::Copy,
         Self::Fill,

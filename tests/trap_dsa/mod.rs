@@ -142,3 +142,47 @@ pub fn no_op(slot: &CompletionSlot) -> Descriptor {
     slot.clear_all();
     Descriptor::noop().report_to(slot.address()).with_flags(Flags::RCR)
 }
+
+/// What cpus raise that this one may not raise: the fault that the kernel would tell of, at an instruction. The thread sends itself the signal, and
+/// is at the instruction when it arrives.
+///
+/// # Safety
+/// As [`enqcmd`]; what the traps do not take kills the process.
+pub unsafe fn faulting(
+    instruction: Faulting,
+    to: *mut u8,
+    from: *const u8,
+    signal: i32,
+    code: i32,
+    address: *const u8,
+) {
+    /// The beginning of `siginfo_t`, as the kernel fills it in for a fault.
+    #[repr(C)]
+    struct Info {
+        signal: i32,
+        errno: i32,
+        code: i32,
+        address: u64,
+        rest: [u64; 13],
+    }
+    let info = Info { signal, errno: 0, code, address: address.addr() as u64, rest: [0; 13] };
+    macro_rules! raise {
+        ($instruction:literal) => {
+            asm!("syscall", $instruction, inout("rax") libc::SYS_rt_tgsigqueueinfo => _, in("rdi") libc::getpid(), in("rsi") libc::gettid(),
+                in("rdx") signal, in("r10") &info, in("r12") to, in("r13") from, out("rcx") _, out("r11") _)
+        };
+    }
+    // SAFETY: the caller's promise; a thread may send itself any signal.
+    unsafe {
+        match instruction {
+            Faulting::Enqcmd => raise!("enqcmd r12, [r13]"),
+            Faulting::Movdir64b => raise!("movdir64b r12, [r13]"),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Faulting {
+    Enqcmd,
+    Movdir64b,
+}

@@ -44,7 +44,7 @@ pub fn run(options: &Options) -> Result<u8, String> {
     let command = |redirect: bool| {
         let mut command = Command::new(&program);
         command.args(&options.command[1..]);
-        variables(&root).into_iter().for_each(|(name, value)| drop(command.env(name, value)));
+        command.envs(variables(&root));
         command.env("LD_PRELOAD", preloads(&library)).env(ENV_REPORT, &counts);
         command.env(ENV_BEHAVIOUR, options.behaviour().to_string()).env(ENV_REDIRECT, if redirect { "1" } else { "0" });
         match &trace {

@@ -17,10 +17,6 @@ const STREAMED_FROM_RANGE: std::ops::RangeInclusive<usize> = (1 << 20)..=(64 << 
 
 /// Sizes that are measured, in bytes, ascending: the first two tell the router what a copy costs, the others where streaming begins to pay.
 const SIZES: [usize; 8] = [4 << 10, 64 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20, 32 << 20];
-/// The smallest size at which streaming is measured.
-const STREAMED_LEAST: usize = 1 << 20;
-/// Sizes in a row at which streaming must win until that is believed.
-const WINS: usize = 2;
 /// Copies of a size each way; the best counts, so that a preemption does not.
 const ROUNDS: usize = 3;
 /// Bytes that one reading of the clock is spread over at least: its own cost (some 50 ns) stays below a percent.
@@ -42,48 +38,50 @@ pub(crate) struct Sample {
 
 /// The size from which copies are streamed, in bytes; pure.
 ///
-/// `cache` is the last-level cache, as far as one lane may count on it, in bytes. A measurement has the word where it shows a size from which
-/// streaming is never slower; if it shows that streaming is still slower at the largest size that it came to, streaming begins beyond that.
+/// `cache` is the last-level cache, in bytes ([`largest_cache`](crate::arch::memory::largest_cache)). Without a measurement, copies are streamed
+/// whose two ranges do not fit into it. A measurement moves that up, to beyond the largest size at which streaming was slower; never down, because
+/// beside busy neighbours the cache looks smaller than it will be, and a plain copy is then no worse than `memcpy`.
 pub(crate) fn streamed_from(cache: Option<usize>, samples: &[Sample]) -> usize {
-    let (least, most) = (*STREAMED_FROM_RANGE.start(), *STREAMED_FROM_RANGE.end());
-    let stated = cache.map_or(STREAMED_FROM_UNKNOWN, |cache| cache / 2).clamp(least, most);
-    let compared = || samples.iter().filter_map(|sample| sample.streamed_ns.map(|streamed| (sample, streamed)));
-    let slower = compared().filter(|(sample, streamed)| *streamed > sample.plain_ns).map(|(sample, _)| sample.bytes);
-    let slow_up_to = slower.max();
-    let fast_from = compared().map(|(sample, _)| sample.bytes).filter(|bytes| Some(*bytes) > slow_up_to).min();
-    match (fast_from, slow_up_to) {
-        (Some(bytes), _) => bytes,
-        (None, Some(bytes)) => stated.max(2 * bytes),
-        (None, None) => stated,
-    }
+    let expected = expected(cache);
+    let lost = |sample: &&Sample| sample.streamed_ns.is_some_and(|streamed| streamed > sample.plain_ns);
+    let lost = samples.iter().filter(lost).map(|sample| sample.bytes).max();
+    lost.map_or(expected, |lost| expected.max(2 * lost))
 }
 
-/// Measures copies of growing size, until streaming has won [`WINS`] times in a row or `limit` has passed (it may be exceeded by one round of one
-/// size). Empty where the memory cannot be had.
+/// The size from which streaming should pay, by the cache alone.
+fn expected(cache: Option<usize>) -> usize {
+    cache
+        .map_or(STREAMED_FROM_UNKNOWN, |cache| cache / 2)
+        .clamp(*STREAMED_FROM_RANGE.start(), *STREAMED_FROM_RANGE.end())
+}
+
+/// Measures copies of growing size, streamed ones from the expected size on, until streaming has won or `limit` has passed (it may be exceeded by
+/// one copy of one size). Empty where the memory cannot be had.
 ///
-/// Needs up to 64 MiB, which it gives back.
-pub(crate) fn measure(limit: Duration) -> Vec<Sample> {
+/// Needs twice the largest size, 64 MiB at most, and gives it back.
+pub(crate) fn measure(cache: Option<usize>, limit: Duration) -> Vec<Sample> {
     let began = Instant::now();
     let mut samples = Vec::with_capacity(SIZES.len());
-    let mut wins = 0;
     for bytes in SIZES {
         let Some((src, mut dst)) = buffer(bytes).zip(buffer(bytes)) else { break };
-        let mut best = Sample { bytes, plain_ns: f64::INFINITY, streamed_ns: None };
-        // The first round also brings pages and caches; it counts only if there is no time for another.
-        for round in 0..=ROUNDS {
-            if round > 0 && began.elapsed() > limit {
-                break;
+        // One kind after the other: a streamed store takes the destination out of the caches, in which the next plain copy expects it.
+        let mut best_of = |stores| {
+            let mut best = f64::INFINITY;
+            for round in 0..=ROUNDS {
+                let took = time(&src, &mut dst, stores);
+                // The first round also brings pages and caches; it counts only if there is no time for another.
+                best = if round == 1 { took } else { best.min(took) };
+                if began.elapsed() > limit {
+                    break;
+                }
             }
-            let plain = time(&src, &mut dst, Stores::Plain);
-            best.plain_ns = if round == 1 { plain } else { best.plain_ns.min(plain) };
-            if bytes >= STREAMED_LEAST && Streaming::detect().is_some() {
-                let streamed = time(&src, &mut dst, Stores::Streamed);
-                best.streamed_ns = Some(best.streamed_ns.map_or(streamed, |best| best.min(streamed)));
-            }
-        }
+            best
+        };
+        let plain_ns = best_of(Stores::Plain);
+        let streams = bytes >= expected(cache) && Streaming::detect().is_some();
+        let best = Sample { bytes, plain_ns, streamed_ns: streams.then(|| best_of(Stores::Streamed)) };
         samples.push(best);
-        wins = if best.streamed_ns.is_some_and(|streamed| streamed <= best.plain_ns) { wins + 1 } else { 0 };
-        if wins == WINS || began.elapsed() > limit {
+        if best.streamed_ns.is_some_and(|streamed| streamed <= best.plain_ns) || began.elapsed() > limit {
             break;
         }
     }
@@ -129,15 +127,15 @@ mod tests {
             (Some(32 * MIB), vec![], 16),
             (Some(MIB / 2), vec![], 1),
             (Some(1 << 40), vec![], 64),
-            (Some(32 * MIB), vec![unknown(1)], 16),
-            (Some(32 * MIB), vec![slow(1), slow(2), slow(4), fast(8), fast(16)], 8),
+            (Some(32 * MIB), vec![unknown(1), unknown(16)], 16),
+            (Some(32 * MIB), vec![fast(16), fast(32)], 16),
+            (Some(32 * MIB), vec![sample(16, 100.0, Some(100.0))], 16),
+            (Some(32 * MIB), vec![slow(16), fast(32)], 32),
             // A lucky size in between proves nothing.
-            (Some(32 * MIB), vec![slow(1), fast(2), slow(4), fast(8)], 8),
-            (Some(32 * MIB), vec![fast(1), fast(2)], 1),
-            (Some(32 * MIB), vec![sample(1, 100.0, Some(100.0))], 1),
-            // It was still slower where the measurement ended.
-            (Some(32 * MIB), vec![slow(1), slow(2)], 16),
-            (Some(2 * MIB), vec![fast(1), slow(32)], 64),
+            (Some(16 * MIB), vec![slow(8), fast(16), slow(32)], 64),
+            // Neighbours may make the cache look small.
+            (Some(32 * MIB), vec![fast(4), fast(8)], 16),
+            (Some(32 * MIB), vec![slow(8), fast(16)], 16),
         ] {
             assert_eq!(streamed_from(cache, &samples), from * MIB, "{cache:?} {samples:?}");
         }
@@ -146,12 +144,12 @@ mod tests {
     #[test]
     fn a_measurement_ends_in_time_and_says_something() {
         let began = Instant::now();
-        let samples = measure(Duration::ZERO);
+        let samples = measure(None, Duration::ZERO);
         // One round of the smallest size is what is always done.
         assert_eq!(samples.len(), 1);
         assert!(samples[0].plain_ns.is_finite() && samples[0].plain_ns > 0.0, "{samples:?}");
         assert!(began.elapsed() < Duration::from_secs(5));
-        let samples = measure(Duration::from_millis(20));
+        let samples = measure(None, Duration::from_millis(20));
         assert!(samples.windows(2).all(|pair| pair[0].bytes < pair[1].bytes), "{samples:?}");
         assert!(samples.iter().all(|sample| sample.plain_ns > 0.0), "{samples:?}");
     }

@@ -27,12 +27,15 @@ use super::{Failure, Operation, Verdict};
 
 pub(crate) use check::{check, overlap};
 pub(crate) use copy::copy;
+#[allow(unused_imports)] // for a device that cannot make its destination durable
 pub(crate) use flush::write_back;
-pub(crate) use work::{Work, cut};
+#[allow(unused_imports)] // for the futures
+pub(crate) use work::Work;
+pub(crate) use work::cut;
 
 /// How copies and fills store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Stores {
+pub enum Stores {
     /// Through the caches, as `memcpy` does.
     #[default]
     Plain,

@@ -235,6 +235,7 @@ fn placed(operation: &Operation, memory: *mut u8) -> Operation {
     let mut placed = *operation;
     // SAFETY: offsets were drawn within the memory.
     let put = |address: &mut *const u8| *address = unsafe { memory.add(address.addr()) };
+    // SAFETY: as above.
     let put_mut = |address: &mut *mut u8| *address = unsafe { memory.add(address.addr()) };
     match &mut placed {
         Operation::Nop => {}

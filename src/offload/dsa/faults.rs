@@ -24,21 +24,13 @@ const PAGE: usize = 4_096;
 /// [`Failure::BadAddress`] if the memory cannot be accessed so.
 pub(crate) fn bring_in(operation: &Operation, fault: Fault) -> Result<(), Failure> {
     let operands = operands(operation);
-    let within = |operand: &Operand| {
-        let (page, first) = (fault.address / PAGE, operand.start / PAGE);
-        operand.bytes > 0 && (first..=(operand.start + operand.bytes - 1) / PAGE).contains(&page)
-    };
-    // What is written by the operation is brought in for writing, whichever access came first.
-    let writes = |operand: &Operand| operand.write;
-    let concerned: Vec<&Operand> = operands.iter().flatten().filter(|operand| within(operand)).collect();
-    if concerned.is_empty() {
-        return operands
-            .iter()
-            .flatten()
-            .filter(|operand| operand.bytes > 0)
-            .try_for_each(|operand| touch(operand.start, operand.write));
+    let operands = || operands.iter().flatten().filter(|operand| operand.bytes > 0);
+    let mut concerned = operands().filter(|operand| operand.has_page_of(fault.address)).peekable();
+    if concerned.peek().is_none() {
+        return operands().try_for_each(|operand| touch(operand.start, operand.write));
     }
-    touch(fault.address, fault.write || concerned.into_iter().any(writes))
+    // What the operation writes is brought in for writing, whichever access came first.
+    touch(fault.address, fault.write || concerned.any(|operand| operand.write))
 }
 
 /// Looks at every page of the operation, and brings it in: for what a device was refused and the CPU is to do, which would die of it otherwise.
@@ -60,6 +52,13 @@ struct Operand {
     start: usize,
     bytes: usize,
     write: bool,
+}
+
+impl Operand {
+    /// Whether one of its bytes is in the page of an address.
+    fn has_page_of(&self, address: usize) -> bool {
+        (self.start / PAGE..=(self.start + self.bytes - 1) / PAGE).contains(&(address / PAGE))
+    }
 }
 
 /// Sources, then destinations.

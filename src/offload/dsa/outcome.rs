@@ -344,4 +344,4 @@ pub(crate) fn child(batch: BatchOutcome, index: u32, answered: bool) -> Child {
 
 #[cfg(test)]
 #[path = "outcome_tests.rs"]
-mod tests;
+pub(crate) mod tests;

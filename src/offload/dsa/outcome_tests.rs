@@ -208,10 +208,10 @@ fn a_fault_after_the_last_byte_leaves_nothing_to_touch() {
 }
 
 /// Pseudo-random numbers, always the same.
-struct Draws(u64);
+pub(crate) struct Draws(pub(crate) u64);
 
 impl Draws {
-    fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -281,85 +281,99 @@ fn unit(operation: &Operation) -> usize {
     }
 }
 
+/// Memory for an operation of [`draw`], in words.
+pub(crate) const MEMORY_WORDS: usize = 5 * LEN / 8;
+
+/// Draws an operation, the `round`th kind in turn, over memory that it fills: overlapping copies, ranges that differ or not, good and bad records and
+/// blocks.
+pub(crate) fn draw(round: usize, draws: &mut Draws, memory: &mut [u64]) -> Operation {
+    memory.iter_mut().zip(0..).for_each(|(word, n)| *word = n % 251);
+    let base: *mut u8 = memory.as_mut_ptr().cast();
+    // A dualcast's destinations agree in their lower 12 bits.
+    let b = base.wrapping_add(LEN + 64);
+    let c = b.wrapping_add(LEN.next_multiple_of(4096));
+    let mut operation = operations(base, b, c)[round % 15];
+    // SAFETY: here and below, everything lies in `memory`, which is this test's.
+    let perform = |operation: &Operation| unsafe { cpu::perform(operation, Stores::Plain) }.unwrap();
+    match &mut operation {
+        // Overlaps in both directions, and none.
+        Operation::Copy { src, dst, .. } => {
+            (*src, *dst) = match draws.below(3) {
+                0 => (base, base.wrapping_add(1 + draws.below(100))),
+                1 => (base.wrapping_add(1 + draws.below(100)), base),
+                _ => (base, b),
+            };
+        }
+        Operation::Compare { right, left, len } => {
+            perform(&Operation::Copy { src: *left, dst: right.cast_mut(), len: *len });
+            if draws.below(2) == 0 {
+                // SAFETY: as above.
+                unsafe { right.cast_mut().add(draws.below(LEN)).write(0xff) };
+            }
+        }
+        Operation::ComparePattern { src, pattern, len } => {
+            let fill = Pattern::Eight(pattern.to_le_bytes());
+            perform(&Operation::Fill { pattern: fill, dst: src.cast_mut(), len: *len });
+            if draws.below(2) == 0 {
+                // SAFETY: as above.
+                unsafe { src.cast_mut().add(draws.below(LEN)).write(0xff) };
+            }
+        }
+        Operation::CreateDelta { modified, .. } => {
+            // SAFETY: as above.
+            (0..draws.below(30)).for_each(|_| unsafe { modified.cast_mut().add(draws.below(LEN)).write(0xee) });
+        }
+        Operation::ApplyDelta { record, record_len, len, .. } => {
+            let entries = 1 + draws.below(40);
+            for n in 0..entries {
+                // SAFETY: as above. One record in three has an entry that does not come after the one before.
+                unsafe {
+                    let entry = record.cast_mut().add(10 * n);
+                    entry.cast::<u16>().write_unaligned((7 * n) as u16);
+                    entry.add(2).cast::<u64>().write_unaligned(draws.below(usize::MAX) as u64);
+                }
+            }
+            if draws.below(3) == 0 {
+                // SAFETY: as above.
+                unsafe { record.cast_mut().add(10 * draws.below(entries)).cast::<u16>().write_unaligned(0xffff) };
+            }
+            (*record_len, *len) = (10 * entries, LEN);
+        }
+        Operation::DifCheck { src, len, dif }
+        | Operation::DifStrip { src, len, dif, .. }
+        | Operation::DifUpdate { src, len, check: dif, .. } => {
+            let plain = base.wrapping_add(3 * LEN);
+            let len = *len / 520 * 512;
+            let clean = Operation::DifInsert { src: plain, dst: src.cast_mut(), len: len / 2, dif: *dif };
+            // The first half of the blocks from the end of the memory, the second from the same.
+            perform(&clean);
+            let half = len / 2 / 512;
+            let tags = DifTags {
+                reference: dif.tags.reference.wrapping_add(half as u32),
+                application: dif.tags.application.wrapping_add(half as u16),
+                ..dif.tags
+            };
+            let dst = src.cast_mut().wrapping_add(half * 520);
+            perform(&Operation::DifInsert { src: plain, dst, len: len - half * 512, dif: Dif { tags, ..*dif } });
+            if draws.below(3) == 0 {
+                let block = draws.below(len / 512);
+                // SAFETY: as above.
+                unsafe { src.cast_mut().add(block * 520 + 100).write(0x99) };
+            }
+        }
+        _ => {}
+    }
+    operation
+}
+
 #[test]
 fn parts_make_the_whole_wherever_it_is_interrupted() {
     let mut draws = Draws(0x2545_f491_4f6c_dd1d);
     for round in 0..600 {
-        let mut memory: Vec<u64> = (0..4 * LEN / 8).map(|n| (n % 251) as u64).collect();
-        let base: *mut u8 = memory.as_mut_ptr().cast();
-        let (b, c) = (base.wrapping_add(LEN + 64), base.wrapping_add(2 * LEN + 1024));
-        let mut operation = operations(base, b, c)[round % 15];
-        // SAFETY: here and below, everything lies in `memory`, which is this test's.
+        let mut memory = vec![0; MEMORY_WORDS];
+        let operation = draw(round, &mut draws, &mut memory);
+        // SAFETY: what it accesses lies in `memory`, which is this test's.
         let perform = |operation: &Operation| unsafe { cpu::perform(operation, Stores::Plain) }.unwrap();
-        match &mut operation {
-            // Overlaps in both directions, and none.
-            Operation::Copy { src, dst, .. } => {
-                (*src, *dst) = match draws.below(3) {
-                    0 => (base, base.wrapping_add(1 + draws.below(100))),
-                    1 => (base.wrapping_add(1 + draws.below(100)), base),
-                    _ => (base, b),
-                };
-            }
-            Operation::Compare { right, left, len } => {
-                perform(&Operation::Copy { src: *left, dst: right.cast_mut(), len: *len });
-                if draws.below(2) == 0 {
-                    // SAFETY: as above.
-                    unsafe { right.cast_mut().add(draws.below(LEN)).write(0xff) };
-                }
-            }
-            Operation::ComparePattern { src, pattern, len } => {
-                let fill = Pattern::Eight(pattern.to_le_bytes());
-                perform(&Operation::Fill { pattern: fill, dst: src.cast_mut(), len: *len });
-                if draws.below(2) == 0 {
-                    // SAFETY: as above.
-                    unsafe { src.cast_mut().add(draws.below(LEN)).write(0xff) };
-                }
-            }
-            Operation::CreateDelta { modified, .. } => {
-                // SAFETY: as above.
-                (0..draws.below(30)).for_each(|_| unsafe { modified.cast_mut().add(draws.below(LEN)).write(0xee) });
-            }
-            Operation::ApplyDelta { record, record_len, len, .. } => {
-                let entries = 1 + draws.below(40);
-                for n in 0..entries {
-                    // SAFETY: as above. One record in three has an entry that does not come after the one before.
-                    unsafe {
-                        let entry = record.cast_mut().add(10 * n);
-                        entry.cast::<u16>().write_unaligned((7 * n) as u16);
-                        entry.add(2).cast::<u64>().write_unaligned(draws.below(usize::MAX) as u64);
-                    }
-                }
-                if draws.below(3) == 0 {
-                    // SAFETY: as above.
-                    unsafe { record.cast_mut().add(10 * draws.below(entries)).cast::<u16>().write_unaligned(0xffff) };
-                }
-                (*record_len, *len) = (10 * entries, LEN);
-            }
-            Operation::DifCheck { src, len, dif }
-            | Operation::DifStrip { src, len, dif, .. }
-            | Operation::DifUpdate { src, len, check: dif, .. } => {
-                let plain = base.wrapping_add(3 * LEN);
-                let len = *len / 520 * 512;
-                let clean =
-                    Operation::DifInsert { src: plain.wrapping_sub(0), dst: src.cast_mut(), len: len / 2, dif: *dif };
-                // The first half of the blocks from the end of the memory, the second from the same.
-                perform(&clean);
-                let half = len / 2 / 512;
-                let tags = DifTags {
-                    reference: dif.tags.reference.wrapping_add(half as u32),
-                    application: dif.tags.application.wrapping_add(half as u16),
-                    ..dif.tags
-                };
-                let dst = src.cast_mut().wrapping_add(half * 520);
-                perform(&Operation::DifInsert { src: plain, dst, len: len - half * 512, dif: Dif { tags, ..*dif } });
-                if draws.below(3) == 0 {
-                    let block = draws.below(len / 512);
-                    // SAFETY: as above.
-                    unsafe { src.cast_mut().add(block * 520 + 100).write(0x99) };
-                }
-            }
-            _ => {}
-        }
         let start = memory.clone();
         let expected = (perform(&operation), memory.clone());
         memory.copy_from_slice(&start);
@@ -368,7 +382,8 @@ fn parts_make_the_whole_wherever_it_is_interrupted() {
         let mut rest = Rest::whole(operation);
         let verdict = loop {
             let (unit, len) = (unit(&rest.operation), rest.operation.len());
-            let n = draws.below(len / unit + 1) * unit;
+            // One fault in four is at the first byte.
+            let n = if draws.below(4) == 0 { 0 } else { draws.below(len / unit + 1) * unit };
             let backward = match rest.operation {
                 // The direction that the hardware would have to take; any, where both are right.
                 Operation::Copy { src, dst, len } if src.addr() < dst.addr() && dst.addr() < src.addr() + len => true,

@@ -13,7 +13,9 @@ use std::mem::ManuallyDrop;
 
 pub(crate) use credits::Credits;
 pub(crate) use health::{Condition, Health};
-pub(crate) use set::{OPENINGS_MAX, QueueId, Queues};
+#[cfg(test)]
+pub(crate) use set::OPENINGS_MAX;
+pub(crate) use set::{QueueId, Queues};
 
 use super::abi::{Descriptor, GenCap, OpCap, Version};
 use super::portal::{Death, Portal, Submitted};

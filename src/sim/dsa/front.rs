@@ -192,7 +192,8 @@ impl Front {
     /// The next number of a sequence that is the same in each run for one submitting thread. Two that draw at once may draw the same.
     fn draw(&self) -> u16 {
         // Relaxed: numbers, which order nothing.
-        let drawn = self.dice.load(Relaxed).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let drawn =
+            self.dice.load(Relaxed).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.dice.store(drawn, Relaxed);
         (drawn >> 48) as u16
     }

@@ -68,7 +68,7 @@ mod crc;
 mod device;
 #[allow(unsafe_code)]
 #[cfg_attr(not(test), allow(dead_code))] // for tests of the driver, in this crate
-mod driver;
+pub(crate) mod driver;
 mod execute;
 mod faults;
 #[allow(unsafe_code)]

@@ -73,7 +73,11 @@ pub fn findings(descriptor: &Descriptor, site: &Site<'_>) -> Vec<Finding> {
     let case = Case { descriptor, device: site.device, queue, is_child: site.is_child };
     let refused = checks::all(&case).into_iter();
     let mut all: Vec<_> = refused.map(|r| Finding { status: Some(r.status), rule: r.rule, what: r.what }).collect();
-    all.extend(checks::part_of_a_block(descriptor).map(|what| Finding { status: None, rule: Rule::PartialBlock, what }));
+    all.extend(checks::part_of_a_block(descriptor).map(|what| Finding {
+        status: None,
+        rule: Rule::PartialBlock,
+        what,
+    }));
     all
 }
 
@@ -126,7 +130,8 @@ fn note(descriptor: &Descriptor) -> Option<&'static str> {
 pub fn describe_entry(entry: &TraceEntry, device: &DeviceConfig) -> EntryInWords {
     let site = Site { device, queue: entry.queue, is_child: entry.child.is_some() };
     let described = Described { note: None, ..describe(&entry.descriptor, &site) };
-    EntryInWords { entry: entry.clone(), described, has_fault_info: device.gencap.contains(GenCap::FAULT_INFO) }
+    let has_fault_info = device.gencap.contains(GenCap::FAULT_INFO);
+    EntryInWords { entry: entry.clone(), described, has_fault_info, queue: None }
 }
 
 /// See [`describe_entry`].
@@ -135,6 +140,15 @@ pub struct EntryInWords {
     entry: TraceEntry,
     described: Described,
     has_fault_info: bool,
+    queue: Option<String>,
+}
+
+impl EntryInWords {
+    /// With the queue's name instead of its number in the model: `dsa0/wq0.1`, say.
+    pub fn queue(mut self, name: impl Into<String>) -> Self {
+        self.queue = Some(name.into());
+        self
+    }
 }
 
 impl fmt::Display for EntryInWords {
@@ -142,7 +156,10 @@ impl fmt::Display for EntryInWords {
         let TraceEntry { id, child, queue, pasid, descriptor, end, at_ns } = &self.entry;
         write!(f, "#{id}")?;
         child.map_or(Ok(()), |child| write!(f, ".{child}"))?;
-        write!(f, " wq{queue} pasid {pasid}")?;
+        match &self.queue {
+            Some(name) => write!(f, " {name} pasid {pasid}")?,
+            None => write!(f, " wq{queue} pasid {pasid}")?,
+        }
         if *at_ns > 0 {
             write!(f, " {at_ns} ns")?;
         }
@@ -212,11 +229,23 @@ mod tests {
     fn mistakes_are_named_with_status_and_section() {
         let mv = || reported(Descriptor::memmove(0x1000, 0x5000, 64));
         for (descriptor, is_child, says) in [
-            (mv().with_flags(Flags::FENCE), false, "0x11 INVALID_FLAGS: MEMMOVE: flags FENCE are reserved here (specification 5.4)"),
+            (
+                mv().with_flags(Flags::FENCE),
+                false,
+                "0x11 INVALID_FLAGS: MEMMOVE: flags FENCE are reserved here (specification 5.4)",
+            ),
             (mv().with_flags(Flags::BOF), false, "0x11 INVALID_FLAGS: MEMMOVE: flags BOF are reserved here"),
-            (mv().with(layout::TRANSFER_SIZE, 0), false, "0x13 XFER_ERANGE: MEMMOVE: transfer size 0, not 1 to 2097152"),
+            (
+                mv().with(layout::TRANSFER_SIZE, 0),
+                false,
+                "0x13 XFER_ERANGE: MEMMOVE: transfer size 0, not 1 to 2097152",
+            ),
             (mv().with(layout::DESTINATION_2, 1), false, "0x12 NOZERO_RESERVE: MEMMOVE: byte 40 not zero"),
-            (mv().with(layout::COMPLETION_ADDRESS, 0x41), false, "0x1b CRA_ALIGN: the completion record at 0x41 is not aligned"),
+            (
+                mv().with(layout::COMPLETION_ADDRESS, 0x41),
+                false,
+                "0x1b CRA_ALIGN: the completion record at 0x41 is not aligned",
+            ),
             (Descriptor::crc(0, 1, 0), false, "0x11 INVALID_FLAGS: CRCGEN: it has to have flags"),
             (reported(Descriptor::batch(0x1001, 1)), false, "0x14 DESC_CNT_ERANGE"),
             (reported(Descriptor::batch(0x1001, 2)), false, "0x18 DESCLIST_ALIGN"),
@@ -262,7 +291,10 @@ mod tests {
         let told = |entry: &TraceEntry| describe_entry(entry, &device()).to_string();
         assert_eq!(told(&entry), "#7.2 wq0 pasid 3 NOOP; flags CRAV|RCR; completion record 0x40 -> 0x01 SUCCESS");
         let lost = TraceEntry { child: None, end: End::Lost(Loss::Overflow), at_ns: 5, ..entry.clone() };
-        assert!(told(&lost).starts_with("#7 wq0 pasid 3 5 ns NOOP") && told(&lost).contains("-> lost: the dedicated queue was full"));
+        assert!(
+            told(&lost).starts_with("#7 wq0 pasid 3 5 ns NOOP")
+                && told(&lost).contains("-> lost: the dedicated queue was full")
+        );
         let nowhere = TraceEntry { queue: 99, ..entry };
         assert!(!told(&nowhere).is_empty(), "a queue that is not there is no reason to panic");
     }
@@ -283,7 +315,10 @@ mod tests {
             for device in &devices {
                 let site = Site { device, queue: 0, is_child: n % 2 == 0 };
                 let described = describe(&descriptor, &site);
-                assert_eq!(described.to_string().lines().count(), 1 + described.findings().len() + usize::from(described.note.is_some()));
+                assert_eq!(
+                    described.to_string().lines().count(),
+                    1 + described.findings().len() + usize::from(described.note.is_some())
+                );
             }
         }
     }

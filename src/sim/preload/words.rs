@@ -1,21 +1,12 @@
-//! One line a descriptor, for the trace: whose it was, what it asked for, what it came to.
+//! The trace: whose descriptor it was, what it asked for, what it came to, and what was wrong with it.
 
-use std::fmt::Write;
+use crate::sim::dsa::words::describe_entry;
+use crate::sim::dsa::{DeviceConfig, TraceEntry};
 
-use crate::sim::dsa::{End, TraceEntry};
-
-/// The trace's line for a descriptor, with a newline. `queues` are the names of the device's queues, by their number in the model.
+/// The trace's line for a descriptor, with a newline, and a line more, indented, for each rule that it breaks. `queues` are the names of the device's queues, by their number in the
+/// model.
 #[must_use]
-pub fn line(device: &str, queues: &[String], entry: &TraceEntry) -> String {
-    let TraceEntry { id, child, queue, descriptor, end, .. } = entry;
-    let queue = queues.get(*queue).map_or("?", |name| name);
-    let child = child.map(|child| format!(".{child}")).unwrap_or_default();
-    let mut line = format!("{} {device}/{queue} #{id}{child} {descriptor:?}", std::process::id());
-    let _ = match end {
-        End::Reported(record) => write!(line, " -> {record:?}"),
-        End::Silent(record) => write!(line, " -> {record:?} (no record was asked for)"),
-        End::Lost(why) => write!(line, " -> lost: {why:?}"),
-    };
-    line.push('\n');
-    line
+pub fn line(name: &str, device: &DeviceConfig, queues: &[String], entry: &TraceEntry) -> String {
+    let queue = queues.get(entry.queue).map_or("?", |queue| queue);
+    format!("process {} {}\n", std::process::id(), describe_entry(entry, device).queue(format!("{name}/{queue}")))
 }

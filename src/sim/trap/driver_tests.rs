@@ -13,6 +13,7 @@ use crate::offload::dsa::queue::{Condition, Queue};
 use crate::sim::dsa::{AddressSpace, Device, DeviceConfig, Driven, Faults, Profile, QueueConfig};
 
 /// A queue of the driver's, and the model behind it, which a thread drives. Fields in the order in which they go.
+#[allow(dead_code)] // some are held for what they keep alive
 pub(crate) struct Opened {
     pub(crate) name: &'static str,
     pub(crate) queue: Queue,

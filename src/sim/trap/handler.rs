@@ -289,7 +289,9 @@ extern "C" fn on_sigill(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
         let at = instruction(cpu);
         let decoded = decode(|n| code_byte(at, n));
         let is_ours = match &decoded {
-            Some(decoded @ Decoded { op: Op::Submit(how, store), .. }) => submit(*how, store, decoded, cpu, Cause::Unknown),
+            Some(decoded @ Decoded { op: Op::Submit(how, store), .. }) => {
+                submit(*how, store, decoded, cpu, Cause::Unknown)
+            }
             Some(decoded) => carry_out(decoded, cpu),
             None => false,
         };

@@ -66,7 +66,7 @@
 //! nothing, take no lock, keep `errno` and need about two kilobytes of an alternate stack. A signal for anything
 //! else goes to the handler that was there before, or kills the process as it would have. Installing a handler of your own
 //! afterwards takes the traps out, unless yours calls on. On a cpu that has one of the instructions, it simply
-//! executes.
+//! executes, also where a hypervisor hides it: ask [`Trap::carries_out`].
 
 mod decode;
 #[cfg(test)]
@@ -75,6 +75,7 @@ mod execute;
 mod handler;
 mod maps;
 mod memory;
+mod native;
 mod portal;
 mod portals;
 mod submit;
@@ -96,7 +97,16 @@ impl Trap {
     /// # Errors
     /// The kernel refuses (a seccomp filter, say).
     pub fn install() -> io::Result<Self> {
-        handler::install().map(|()| Self(()))
+        handler::install()?;
+        native::learn();
+        Ok(Self(()))
+    }
+
+    /// Whether these instructions come to the traps. `false`: the cpu executes them by itself, which it may do though CPUID hides them; then no
+    /// [`Behaviour`] holds for them, and nothing of theirs is counted.
+    #[must_use]
+    pub fn carries_out(self, family: Family) -> bool {
+        !native::executed(family)
     }
 
     /// Begins a scene, after those of other threads: the cpu is one for the whole process.

@@ -144,7 +144,10 @@ impl Drop for TrappedPortal {
 
 impl fmt::Debug for TrappedPortal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TrappedPortal").field("queue", &self.queue).field("address", &self.address()).finish_non_exhaustive()
+        f.debug_struct("TrappedPortal")
+            .field("queue", &self.queue)
+            .field("address", &self.address())
+            .finish_non_exhaustive()
     }
 }
 

@@ -109,7 +109,8 @@ enum Found {
 /// Whether some page is a portal. Async-signal-safe, as everything up to `claim`.
 pub(super) fn has_page(address: u64) -> bool {
     // Relaxed: a portal is made before anybody submits to it, which its maker sees to.
-    PAGES.load(Relaxed) > 0 && TABLE.iter().any(|slot| slot.process.load(Acquire) != 0 && slot.key() == Key::Page(page_of(address)))
+    PAGES.load(Relaxed) > 0
+        && TABLE.iter().any(|slot| slot.process.load(Acquire) != 0 && slot.key() == Key::Page(page_of(address)))
 }
 
 /// Whether mapped files may be portals.

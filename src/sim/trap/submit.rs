@@ -14,7 +14,13 @@ pub(super) struct Addresses {
 }
 
 /// Where the operands are. `at`: the instruction's address; `segment_base`: of the FS or GS that is in force, else 0.
-pub(super) fn addresses(decoded: &Decoded, store: &Store, registers: &Registers, at: u64, segment_base: u64) -> Addresses {
+pub(super) fn addresses(
+    decoded: &Decoded,
+    store: &Store,
+    registers: &Registers,
+    at: u64,
+    segment_base: u64,
+) -> Addresses {
     let Store { to, from } = store;
     let start = match from.base {
         Base::None => 0,
@@ -103,7 +109,8 @@ mod tests {
 
     #[test]
     fn operands_are_where_the_encoding_says() {
-        let registers = registers(&[(0, 0x1_0000_1000), (1, 3), (5, 0x500), (7, 0x7000), (12, 0xc000), (13, 0xd000), (15, 0xf000)]);
+        let registers =
+            registers(&[(0, 0x1_0000_1000), (1, 3), (5, 0x500), (7, 0x7000), (12, 0xc000), (13, 0xd000), (15, 0xf000)]);
         const AT: u64 = 0x40_0000;
         for (bytes, base, to, from, what) in [
             (&[0xf2, 0x0f, 0x38, 0xf8, 0x07][..], 0, 0x1_0000_1000, 0x7000, "enqcmd rax, [rdi]"),
@@ -112,7 +119,13 @@ mod tests {
             (&[0x66, 0x45, 0x0f, 0x38, 0xf8, 0x3c, 0x24], 0, 0xf000, 0xc000, "movdir64b r15, [r12]"),
             (&[0x66, 0x45, 0x0f, 0x38, 0xf8, 0x7d, 0x01], 0, 0xf000, 0xd001, "movdir64b r15, [r13 + 1]"),
             (&[0x66, 0x0f, 0x38, 0xf8, 0x3d, 0x10, 0, 0, 0], 0, 0x7000, AT + 9 + 0x10, "movdir64b rdi, [rip + 16]"),
-            (&[0x66, 0x0f, 0x38, 0xf8, 0x3c, 0x25, 0xff, 0xff, 0xff, 0x7f], 0, 0x7000, 0x7fff_ffff, "movdir64b rdi, [2^31 - 1]"),
+            (
+                &[0x66, 0x0f, 0x38, 0xf8, 0x3c, 0x25, 0xff, 0xff, 0xff, 0x7f],
+                0,
+                0x7000,
+                0x7fff_ffff,
+                "movdir64b rdi, [2^31 - 1]",
+            ),
             (&[0x67, 0xf2, 0x0f, 0x38, 0xf8, 0x00], 0, 0x1000, 0x1000, "enqcmd eax, [eax]"),
             (&[0x64, 0xf2, 0x0f, 0x38, 0xf8, 0x47, 0x08], 0xa000, 0x1_0000_1000, 0x1_1008, "enqcmd rax, fs:[rdi + 8]"),
         ] {

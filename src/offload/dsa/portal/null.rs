@@ -39,21 +39,24 @@ mod tests {
     fn everything_is_accepted_until_it_is_retired_and_nothing_faults_after() {
         let portal = null_portal().unwrap();
         let descriptors = [Descriptor::noop(); 100];
-        // SAFETY: no device reads them, here and below.
+        // SAFETY: no device reads it.
         assert_eq!(unsafe { portal.submit(&descriptors[0]) }, Submitted::Accepted);
+        // SAFETY: as above.
         assert_eq!(unsafe { portal.submit_many(&descriptors) }, (100, Submitted::Accepted));
         portal.retire();
+        // SAFETY: as above.
         assert_eq!(unsafe { portal.submit(&descriptors[0]) }, Submitted::Accepted, "lost, as with a disabled queue");
     }
 
     #[test]
     fn a_child_submits_nothing() {
         let portal = null_portal().unwrap();
-        // SAFETY: the child calls nothing that allocates or locks.
+        // SAFETY: the child submits, frees and ends; the C library keeps its allocator usable in children.
         let child = unsafe { libc::fork() };
         if child == 0 {
             // SAFETY: no device reads it. It would fault if it were stored: the page is not there.
             let submitted = unsafe { portal.submit(&Descriptor::noop()) };
+            // SAFETY: as above.
             let many = unsafe { portal.submit_many(&[Descriptor::noop()]) };
             let right = submitted == Submitted::Dead(Death::Forked)
                 && many == (0, Submitted::Dead(Death::Forked))

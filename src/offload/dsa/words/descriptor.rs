@@ -133,10 +133,7 @@ mod tests {
         for (descriptor, words) in [
             (Descriptor::noop(), "NOOP; no completion record"),
             (reported(Descriptor::noop()), "NOOP; flags CRAV|RCR; completion record 0x40"),
-            (
-                Descriptor::batch(0x1000, 7),
-                "BATCH: descriptor list 0x1000, descriptor count 7; no completion record",
-            ),
+            (Descriptor::batch(0x1000, 7), "BATCH: descriptor list 0x1000, descriptor count 7; no completion record"),
             (
                 Descriptor::fill_16(1, 0x2000, 64),
                 "MEMFILL: pattern 0x1, destination 0x2000, transfer size 64, upper half of the pattern 0x0; flags FILL_16; no completion record",
