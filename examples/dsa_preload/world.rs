@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::mem::MaybeUninit;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use parking_lot::Mutex;
@@ -119,6 +120,12 @@ impl World {
         let path = &self.devices[node.device].queues[node.queue].node;
         opened::enter(fd, number, || Queue::new(self.trap, self.models[node.device].open(node.queue, &self.space)?, path))
     }
+}
+
+/// Whether a descriptor is of the file at a path.
+pub fn is_at(fd: c_int, path: &Path) -> bool {
+    let _quiet = Quiet::begin();
+    fs::metadata(path).is_ok_and(|file| identity(fd) == Some((file.dev(), file.ino())))
 }
 
 /// What identifies the file of a descriptor.

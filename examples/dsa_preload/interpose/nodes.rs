@@ -54,10 +54,14 @@ opening! {
 unsafe fn adopt(path: *const c_char, fd: c_int) -> c_int {
     // SAFETY: the caller's promise.
     let Some(path) = (unsafe { next::path(path) }) else { return fd };
-    if fd < 0 || !may_be_node(path) || Quiet::is_on() {
+    if fd < 0 || Quiet::is_on() {
         return fd;
     }
+    let Some(place) = place_of_node(path) else { return fd };
     let Some(settings) = settings::get() else { return fd };
+    if !world::is_at(fd, &settings.tree.join(place)) {
+        return fd;
+    }
     // A number that was a queue's, closed without our knowing.
     opened::closed(fd);
     match world::get_or_make(settings).and_then(|world| world.adopt(fd)) {
@@ -69,16 +73,17 @@ unsafe fn adopt(path: *const c_char, fd: c_int) -> c_int {
     }
 }
 
-/// Whether a path's last part is a node's: `wq0.1`, or `235:1` as `/dev/char` has it. Any other file costs no more than this look.
-fn may_be_node(path: &[u8]) -> bool {
-    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    let (numbers, between) = match name.strip_prefix(b"wq") {
-        Some(rest) => (rest, b'.'),
-        None => (name, b':'),
+/// Where in the tree the node is that a path's last part is the name of: `wq0.1`, or `235:1` as `/dev/char` has it. `None`, for any other file, costs no more than this look.
+fn place_of_node(path: &[u8]) -> Option<String> {
+    let name = path.rsplit(|byte| *byte == b'/').next()?;
+    let (numbers, between, dir) = match name.strip_prefix(b"wq") {
+        Some(rest) => (rest, b'.', "dsa"),
+        None => (name, b':', "char"),
     };
     let mut parts = numbers.split(|byte| *byte == between);
     let number = |part: Option<&[u8]>| part.is_some_and(|part| !part.is_empty() && part.iter().all(u8::is_ascii_digit));
-    number(parts.next()) && number(parts.next()) && parts.next().is_none()
+    let is_node = number(parts.next()) && number(parts.next()) && parts.next().is_none();
+    is_node.then(|| format!("dev/{dir}/{}", String::from_utf8_lossy(name)))
 }
 
 /// As libc's; a work queue takes descriptors.

@@ -34,9 +34,8 @@ const PASSED_ON: [libc::c_int; 2] = [libc::SIGTERM, libc::SIGHUP];
 /// Runs it to its end. `Err`: it could not be started.
 pub fn run(mut command: Command) -> Result<Ended, String> {
     let before = LEFT_TO_THE_PROGRAM.map(|signal| (signal, handle(signal, libc::SIG_IGN)));
-    let restore = before;
     let restored = move || -> io::Result<()> {
-        for (signal, action) in restore {
+        for (signal, action) in before {
             handle(signal, action);
         }
         Ok(())
@@ -50,10 +49,14 @@ pub fn run(mut command: Command) -> Result<Ended, String> {
         let handlers = PASSED_ON.map(|signal| (signal, handle(signal, pass_on as *const () as libc::sighandler_t)));
         let status = child.wait();
         CHILD.store(0, Ordering::Relaxed);
-        handlers.into_iter().for_each(|(signal, action)| drop(handle(signal, action)));
+        for (signal, action) in handlers {
+            handle(signal, action);
+        }
         status.map(Ended)
     });
-    before.into_iter().for_each(|(signal, action)| drop(handle(signal, action)));
+    for (signal, action) in before {
+        handle(signal, action);
+    }
     outcome.map_err(|error| format!("{}: cannot be started: {error}", command.get_program().to_string_lossy()))
 }
 
