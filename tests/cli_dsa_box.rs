@@ -45,7 +45,12 @@ impl Boxed {
 
     fn command(&self, options: &[&str]) -> Command {
         let mut command = dsa_box(options);
-        command.arg("--library").arg(library()).arg("--summary").arg(self.summary_path()).env("TMPDIR", self.temporary());
+        command
+            .arg("--library")
+            .arg(library())
+            .arg("--summary")
+            .arg(self.summary_path())
+            .env("TMPDIR", self.temporary());
         command
     }
 
@@ -133,7 +138,13 @@ fn portals_writes_and_the_kernels_rules() {
 fn a_child_has_no_portal_of_its_parents_and_gets_devices_of_its_own() {
     let Some((said, summary)) = case(&[], &["fork", "/dev/dsa/wq0.0"]) else { return };
     assert_ok(&said);
-    let submitted: Vec<_> = summary["devices"].as_array().unwrap().iter().map(|device| device["accepted"].as_u64().unwrap()).filter(|n| *n > 0).collect();
+    let submitted: Vec<_> = summary["devices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|device| device["accepted"].as_u64().unwrap())
+        .filter(|n| *n > 0)
+        .collect();
     assert_eq!(submitted, [2, 2], "parent and child, each on a device of its own: {summary:#}");
 }
 
@@ -177,7 +188,8 @@ fn the_trace_has_a_line_for_each_descriptor() {
     let Some((said, _)) = case(&["--trace", trace.to_str().unwrap()], &["crash", "/dev/dsa/wq0.0"]) else { return };
     assert_eq!(said.code, Some(139));
     let trace = fs::read_to_string(trace).unwrap();
-    let moves = trace.lines().filter(|line| line.contains("dsa0/wq0.0") && line.to_uppercase().contains("MEMMOVE")).count();
+    let moves =
+        trace.lines().filter(|line| line.contains("dsa0/wq0.0") && line.to_uppercase().contains("MEMMOVE")).count();
     assert_eq!(moves, 5, "{trace}");
 }
 
@@ -289,7 +301,12 @@ fn a_tree_alone_is_written_with_the_variables_to_set() {
     assert!(root.join("dev/dsa/wq2.1").exists() && root.join("sys/bus/dsa/devices/dsa2/wq2.1/size").exists());
     let Some(program) = program() else { return };
     // What it prints is all that is needed to do the same by hand.
-    let script = format!("{}\nLD_PRELOAD={} exec {} write '$DSA_DEV_PATH/wq2.0'", said.out, library().display(), program.display());
+    let script = format!(
+        "{}\nLD_PRELOAD={} exec {} write '$DSA_DEV_PATH/wq2.0'",
+        said.out,
+        library().display(),
+        program.display()
+    );
     let by_hand = run(Command::new("sh").args(["-c", &script]));
     assert_ok(&by_hand);
     // Not over a tree that is there.

@@ -34,6 +34,8 @@ static AT_LOAD: extern "C" fn() = at_load;
 extern "C" fn at_load() {
     fork::watch();
     if settings::get().is_none() {
-        complain::line("DSA_MODEL_TREE is not set, so there are no devices; `twolane dsa-box PROGRAM` sets it, `twolane dsa-box --tree DIR` makes a tree for it");
+        complain::line(
+            "DSA_MODEL_TREE is not set, so there are no devices; `twolane dsa-box PROGRAM` sets it, `twolane dsa-box --tree DIR` makes a tree for it",
+        );
     }
 }

@@ -38,7 +38,8 @@ impl Next {
             at => {
                 // SAFETY: `at` is the function of that name, which takes at most six arguments of the classes that x86-64 passes in integer registers; more
                 // registers than it reads do no harm. A result shorter than `isize` leaves the upper bits undefined, which the callers' C prototypes ignore.
-                let function: unsafe extern "C" fn(usize, usize, usize, usize, usize, usize) -> isize = unsafe { std::mem::transmute(at) };
+                let function: unsafe extern "C" fn(usize, usize, usize, usize, usize, usize) -> isize =
+                    unsafe { std::mem::transmute(at) };
                 // SAFETY: the caller's promise.
                 unsafe { function(a[0], a[1], a[2], a[3], a[4], a[5]) }
             }

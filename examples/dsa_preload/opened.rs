@@ -122,7 +122,9 @@ pub fn behind(fd: c_int) -> Option<Result<Arc<Queue>, c_int>> {
         return None;
     }
     let Is::Queue(node) = is else { return Some(Err(libc::EPERM)) };
-    let Some(world) = world::get().filter(|world| world.pid == std::process::id()) else { return Some(Err(libc::EPERM)) };
+    let Some(world) = world::get().filter(|world| world.pid == std::process::id()) else {
+        return Some(Err(libc::EPERM));
+    };
     if world.node(fd) != Some(node) {
         // Closed behind our back, and the number given to another file.
         closed(fd);

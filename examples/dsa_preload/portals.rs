@@ -47,7 +47,9 @@ pub fn unmapped(at: usize, len: usize) {
     }
     let gone: Vec<Page> = {
         let mut pages = PAGES.lock();
-        let (gone, left) = std::mem::take(&mut *pages).into_iter().partition(|page| page.at < at.saturating_add(len) && at < page.at + BYTES);
+        let (gone, left) = std::mem::take(&mut *pages)
+            .into_iter()
+            .partition(|page| page.at < at.saturating_add(len) && at < page.at + BYTES);
         *pages = left;
         COUNT.store(pages.len(), Ordering::Relaxed); // see `mapped`
         gone

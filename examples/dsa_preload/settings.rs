@@ -28,7 +28,9 @@ pub fn get() -> Option<&'static Settings> {
 fn read() -> Option<Settings> {
     let path = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let tree = path(ENV_TREE)?;
-    for (name, path) in [(ENV_TREE, Some(&tree)), (ENV_REPORT, path(ENV_REPORT).as_ref()), (ENV_TRACE, path(ENV_TRACE).as_ref())] {
+    for (name, path) in
+        [(ENV_TREE, Some(&tree)), (ENV_REPORT, path(ENV_REPORT).as_ref()), (ENV_TRACE, path(ENV_TRACE).as_ref())]
+    {
         // The program may go elsewhere.
         if let Some(path) = path.filter(|path| !path.is_absolute()) {
             complain::fatal(&format!("{name}={}: use an absolute path", path.display()));
@@ -37,7 +39,11 @@ fn read() -> Option<Settings> {
     let text = env::var(ENV_BEHAVIOUR).unwrap_or_default();
     let behaviour = text.parse().unwrap_or_else(|error| complain::fatal(&format!("{ENV_BEHAVIOUR}={text}: {error}")));
     let redirect = match env::var(ENV_REDIRECT).as_deref() {
-        Ok("1") => Some(tree.to_str().unwrap_or_else(|| complain::fatal(&format!("{ENV_TREE}: use a path in UTF-8 with {ENV_REDIRECT}=1"))).to_owned()),
+        Ok("1") => Some(
+            tree.to_str()
+                .unwrap_or_else(|| complain::fatal(&format!("{ENV_TREE}: use a path in UTF-8 with {ENV_REDIRECT}=1")))
+                .to_owned(),
+        ),
         Err(_) | Ok("" | "0") => None,
         Ok(other) => complain::fatal(&format!("{ENV_REDIRECT}={other}: use 1 or 0")),
     };

@@ -85,7 +85,10 @@ impl World {
         let devices = preload::machine(&found, settings.behaviour.kernel_profile());
         if devices.is_empty() {
             let why: Vec<String> = found.skipped.iter().map(ToString::to_string).collect();
-            return Err(format!("no usable work queue under {tree}: {}", if why.is_empty() { "there is no device".into() } else { why.join("; ") }));
+            return Err(format!(
+                "no usable work queue under {tree}: {}",
+                if why.is_empty() { "there is no device".into() } else { why.join("; ") }
+            ));
         }
         let trap = Trap::install().map_err(|error| format!("handlers of signals: {error}"))?;
         let space = AddressSpace::new().map_err(|error| error.to_string())?;
@@ -118,7 +121,9 @@ impl World {
             return Err(libc::EBUSY);
         }
         let path = &self.devices[node.device].queues[node.queue].node;
-        opened::enter(fd, number, || Queue::new(self.trap, self.models[node.device].open(node.queue, &self.space)?, path))
+        opened::enter(fd, number, || {
+            Queue::new(self.trap, self.models[node.device].open(node.queue, &self.space)?, path)
+        })
     }
 }
 
@@ -143,7 +148,10 @@ fn identity(fd: c_int) -> Option<(u64, u64)> {
 /// A device that tells what it does, if that is wanted.
 fn model(modelled: &Modelled, settings: &'static Settings) -> Result<Device, String> {
     let counts = match &settings.report {
-        Some(dir) => Some(report::Writer::create(dir, &modelled.name).map_err(|error| format!("counts in {}: {error}", dir.display()))?),
+        Some(dir) => Some(
+            report::Writer::create(dir, &modelled.name)
+                .map_err(|error| format!("counts in {}: {error}", dir.display()))?,
+        ),
         None => None,
     };
     let trace = match &settings.trace {
@@ -153,7 +161,8 @@ fn model(modelled: &Modelled, settings: &'static Settings) -> Result<Device, Str
         }
         None => None,
     };
-    let (name, queues): (_, Vec<String>) = (modelled.name.clone(), modelled.queues.iter().map(|queue| queue.name.clone()).collect());
+    let (name, queues): (_, Vec<String>) =
+        (modelled.name.clone(), modelled.queues.iter().map(|queue| queue.name.clone()).collect());
     let config = modelled.config.clone();
     let mut profile = settings.behaviour.profile();
     if counts.is_some() || trace.is_some() {
@@ -173,7 +182,8 @@ fn model(modelled: &Modelled, settings: &'static Settings) -> Result<Device, Str
 /// Starts the devices, on threads that take none of the program's signals.
 fn drive(models: &[Device]) -> Result<Vec<Driven>, String> {
     let before = block_signals();
-    let driven = models.iter().map(|model| model.spawn().map_err(|error| format!("a thread for the model: {error}"))).collect();
+    let driven =
+        models.iter().map(|model| model.spawn().map_err(|error| format!("a thread for the model: {error}"))).collect();
     // SAFETY: puts a mask back that was in force.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
     driven
@@ -186,11 +196,12 @@ fn block_signals() -> libc::sigset_t {
     // SAFETY: `sigfillset` writes the set, the others change and apply it; all pointers are to these two.
     unsafe {
         libc::sigfillset(set.as_mut_ptr());
-        for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT] {
+        for signal in
+            [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT]
+        {
             libc::sigdelset(set.as_mut_ptr(), signal);
         }
         libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr());
         before.assume_init()
     }
 }
-

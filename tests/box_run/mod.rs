@@ -20,13 +20,17 @@ pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         let program = Path::new(env!("CARGO_BIN_EXE_twolane"));
-        let features: Vec<&str> = [("sim", cfg!(feature = "sim")), ("cli", cfg!(feature = "cli")), ("hwloc", cfg!(feature = "hwloc"))]
-            .into_iter()
-            .filter_map(|(name, on)| on.then_some(name))
-            .collect();
+        let features: Vec<&str> =
+            [("sim", cfg!(feature = "sim")), ("cli", cfg!(feature = "cli")), ("hwloc", cfg!(feature = "hwloc"))]
+                .into_iter()
+                .filter_map(|(name, on)| on.then_some(name))
+                .collect();
         let dir = program.parent().unwrap();
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--example", "dsa_preload", "--features", &features.join(",")]).arg("--target-dir").arg(dir.parent().unwrap());
+        cargo
+            .args(["build", "--quiet", "--example", "dsa_preload", "--features", &features.join(",")])
+            .arg("--target-dir")
+            .arg(dir.parent().unwrap());
         if dir.ends_with("release") {
             cargo.arg("--release");
         }
@@ -60,7 +64,12 @@ pub fn run(command: &mut Command) -> Said {
 
 /// A C program of ours, compiled with more options (after the sources). `None`: there is no compiler.
 pub fn compile(into: &Path, sources: &[PathBuf], more: &[String]) -> Option<()> {
-    let output = Command::new("cc").args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]).arg(into).args(sources).args(more).output();
+    let output = Command::new("cc")
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
+        .arg(into)
+        .args(sources)
+        .args(more)
+        .output();
     let output = output.ok()?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(())
@@ -69,5 +78,7 @@ pub fn compile(into: &Path, sources: &[PathBuf], more: &[String]) -> Option<()> 
 /// Operations of an opcode that ended with a status, as the summary has it.
 pub fn ended(summary: &Value, opcode: u8, status: u8) -> u64 {
     let ends = summary["all"]["ended"].as_array().unwrap().iter();
-    ends.filter(|end| end["opcode"] == opcode && end["status"] == status).map(|end| end["count"].as_u64().unwrap()).sum()
+    ends.filter(|end| end["opcode"] == opcode && end["status"] == status)
+        .map(|end| end["count"].as_u64().unwrap())
+        .sum()
 }

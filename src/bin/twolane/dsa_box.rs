@@ -60,7 +60,9 @@ pub fn run(options: &Options) -> Result<u8, String> {
         Paths::Namespace => {
             let mut command = command(false);
             in_place(&mut command)?;
-            child::run(command).map_err(|why| format!("{why}; --paths namespace needs CAP_SYS_ADMIN or user namespaces: use --paths redirect"))
+            child::run(command).map_err(|why| {
+                format!("{why}; --paths namespace needs CAP_SYS_ADMIN or user namespaces: use --paths redirect")
+            })
         }
         // Without privileges a mount namespace changes who the program is (a user namespace): not what somebody wants who did not ask for it.
         Paths::Auto if namespace::is_privileged() => {
@@ -73,7 +75,8 @@ pub fn run(options: &Options) -> Result<u8, String> {
 
     let reports = report::read(&counts).map_err(|error| format!("counts in {}: {error}", counts.display()))?;
     if let Some(path) = &options.summary {
-        fs::write(path, format!("{:#}\n", summary::json(&reports, ended))).map_err(|error| format!("--summary {}: {error}", path.display()))?;
+        fs::write(path, format!("{:#}\n", summary::json(&reports, ended)))
+            .map_err(|error| format!("--summary {}: {error}", path.display()))?;
     }
     if !options.quiet {
         output::tell(&summary::text(&reports, ended));
@@ -117,12 +120,17 @@ fn write_only(tree: &twolane::sim::dsa::tree::DsaTree, dir: &Path) -> Result<u8,
     fs::create_dir_all(dir).map_err(wrong)?;
     let there = dir.join("sys/bus/dsa/devices");
     if there.exists() {
-        return Err(format!("--tree {}: there is a tree already ({}); remove it or name another directory", dir.display(), there.display()));
+        return Err(format!(
+            "--tree {}: there is a tree already ({}); remove it or name another directory",
+            dir.display(),
+            there.display()
+        ));
     }
     tree.write(dir).map_err(wrong)?;
     // What accel-config looks for first: that the driver is loaded.
     fs::create_dir_all(dir.join("sys/module/idxd")).map_err(wrong)?;
     let dir = fs::canonicalize(dir).map_err(wrong)?;
-    let lines: Vec<String> = variables(&dir).into_iter().map(|(name, value)| format!("export {name}={}\n", value.display())).collect();
+    let lines: Vec<String> =
+        variables(&dir).into_iter().map(|(name, value)| format!("export {name}={}\n", value.display())).collect();
     output::print(&lines.concat()).map(|()| 0)
 }

@@ -32,7 +32,9 @@ pub struct Profile {
 
 /// Who is told of each descriptor as it ends.
 #[derive(Clone)]
-pub(crate) struct Observer(pub(crate) Arc<dyn Fn(&TraceEntry, &Counters) + Send + Sync>);
+pub(crate) struct Observer(pub(crate) Arc<Observe>);
+
+type Observe = dyn Fn(&TraceEntry, &Counters) + Send + Sync;
 
 impl std::fmt::Debug for Observer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -86,13 +88,29 @@ impl Profile {
     ///
     /// Everything is drawn from `seed`. With a device driven by hand, equal seeds and equal calls give equal behaviour.
     pub fn strict(seed: u64) -> Self {
-        Self { seed, faults: Faults::none(), timing: None, data: true, trace: 0, observer: None, freedoms: Freedoms::all(true) }
+        Self {
+            seed,
+            faults: Faults::none(),
+            timing: None,
+            data: true,
+            trace: 0,
+            observer: None,
+            freedoms: Freedoms::all(true),
+        }
     }
 
     /// What programs in use need: descriptors and batches in order, no garbage, no complaint about records that are reused or not cleared, no
     /// fault that nobody asked for; a bad address gives 0x03.
     pub fn compat() -> Self {
-        Self { seed: 0, faults: Faults::none(), timing: None, data: true, trace: 0, observer: None, freedoms: Freedoms::all(false) }
+        Self {
+            seed: 0,
+            faults: Faults::none(),
+            timing: None,
+            data: true,
+            trace: 0,
+            observer: None,
+            freedoms: Freedoms::all(false),
+        }
     }
 
     /// Injects faults.

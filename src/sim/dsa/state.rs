@@ -141,6 +141,7 @@ impl State {
         let entry = || TraceEntry { id, child, queue, pasid, descriptor: *descriptor, end, at_ns };
         match &self.profile.observer {
             Some(observer) => {
+                self.counters.violations = self.watch.count;
                 let entry = entry();
                 (observer.0)(&entry, &self.counters);
                 self.trace.push(|| entry);

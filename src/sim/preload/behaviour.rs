@@ -8,7 +8,7 @@ use crate::sim::dsa::{Faults, KernelProfile, Profile};
 
 /// How devices, and the kernel in front of them, behave: words and `name=value`, with commas between them.
 ///
-/// Words: `compat` (the default) or `strict`, the [profile](Profile); `weather`, `storm` or `everything`, a set of [faults](Faults) to start from; `unprivileged`, for a program
+/// Words: `compat` (the default) or `strict`, the [profile](Profile); `tidy`, without garbage in unused fields of records although strict; `weather`, `storm` or `everything`, a set of [faults](Faults) to start from; `unprivileged`, for a program
 /// without CAP_SYS_RAWIO, which the kernel refuses `mmap`.
 /// Values: `seed` (a whole number); `kernel` (`6.9`, `6.12` or `6.16`, see [`KernelProfile`]); the probabilities of [`Faults`], 0 to 1, by their names (`page_absent=0.1`);
 /// `every_page` and `refaults`, whole numbers.
@@ -26,6 +26,8 @@ use crate::sim::dsa::{Faults, KernelProfile, Profile};
 pub struct Behaviour {
     /// Takes every freedom that the specification leaves, and watches software's duties.
     pub strict: bool,
+    /// Even if strict, unused fields and bits of records are zero: many programs compare the whole status byte, DPDK among them.
+    pub tidy: bool,
     /// What is drawn is drawn from this.
     pub seed: u64,
     /// The version of Linux: 6.9, 6.12, 6.16.
@@ -50,7 +52,7 @@ pub enum Kernel {
 
 impl Default for Behaviour {
     fn default() -> Self {
-        Self { strict: false, seed: 0, kernel: Kernel::V6_12, unprivileged: false, faults: Faults::none() }
+        Self { strict: false, tidy: false, seed: 0, kernel: Kernel::V6_12, unprivileged: false, faults: Faults::none() }
     }
 }
 
@@ -59,6 +61,7 @@ impl Behaviour {
     #[must_use]
     pub fn profile(&self) -> Profile {
         let profile = if self.strict { Profile::strict(self.seed) } else { Profile::compat().seed(self.seed) };
+        let profile = if self.tidy { profile.garbage(false) } else { profile };
         profile.faults(self.faults)
     }
 
@@ -129,6 +132,7 @@ impl Behaviour {
         match word {
             "compat" => self.strict = false,
             "strict" => self.strict = true,
+            "tidy" => self.tidy = true,
             "unprivileged" => self.unprivileged = true,
             "weather" => self.faults = Faults::weather(),
             "storm" => self.faults = Faults::storm(),
@@ -142,7 +146,9 @@ impl Behaviour {
         match name {
             "seed" => self.seed = value.parse().map_err(|_| "a whole number from 0 to 2^64 - 1")?,
             "kernel" => self.kernel = value.parse()?,
-            "every_page" => self.faults.every_page = Some(value.parse::<NonZeroU32>().map_err(|_| "a whole number from 1 on")?),
+            "every_page" => {
+                self.faults.every_page = Some(value.parse::<NonZeroU32>().map_err(|_| "a whole number from 1 on")?)
+            }
             "refaults" => self.faults.refaults = value.parse().map_err(|_| "a whole number from 0 on")?,
             _ => {
                 let (_, place) = PROBABILITIES.iter().find(|(known, _)| *known == name).ok_or_else(known)?;
@@ -160,15 +166,18 @@ impl Behaviour {
 fn known() -> String {
     let probabilities: Vec<&str> = PROBABILITIES.iter().map(|(name, _)| *name).collect();
     format!(
-        "one of compat, strict, unprivileged, weather, storm, everything, or name=value with seed, kernel, every_page, refaults, {}",
+        "one of compat, strict, tidy, unprivileged, weather, storm, everything, or name=value with seed, kernel, every_page, refaults, {}",
         probabilities.join(", ")
     )
 }
 
 impl fmt::Display for Behaviour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { strict, seed, kernel, unprivileged, mut faults } = *self;
+        let Self { strict, tidy, seed, kernel, unprivileged, mut faults } = *self;
         write!(f, "{},seed={seed},kernel={kernel}", if strict { "strict" } else { "compat" })?;
+        if tidy {
+            f.write_str(",tidy")?;
+        }
         if unprivileged {
             f.write_str(",unprivileged")?;
         }
@@ -211,7 +220,7 @@ mod tests {
     fn every_word_and_value_is_understood_and_said_again() {
         let texts = [
             "compat,seed=0,kernel=6.12",
-            "strict,seed=18446744073709551615,kernel=6.9",
+            "strict,seed=18446744073709551615,kernel=6.9,tidy",
             "compat,seed=7,kernel=6.16,unprivileged,every_page=3,refaults=2,page_absent=0.25,page_refused=1,list_fault=0.5,retry=0.125,record_lost=0.001,never=0.01,\
              hardware_error=0.0625,late_dispatch=0.75",
         ];

@@ -36,7 +36,11 @@ pub fn machine(found: &Found, kernel: KernelProfile) -> Vec<Modelled> {
         let number = match devices.iter().position(|device| device.name == queue.device) {
             Some(number) => number,
             None => {
-                devices.push(Modelled { name: queue.device.clone(), config: device(queue, kernel), queues: Vec::new() });
+                devices.push(Modelled {
+                    name: queue.device.clone(),
+                    config: device(queue, kernel),
+                    queues: Vec::new(),
+                });
                 devices.len() - 1
             }
         };
@@ -104,7 +108,8 @@ mod tests {
         let second = Device::v2(2).without_batches().queue(Queue::shared(128));
         let tree = DsaTree::new().device(first).device(second).analytics(1).write(dir.path()).unwrap();
         let devices = machine(&find(&tree.places()), KernelProfile::V6_12);
-        let names: Vec<_> = devices.iter().map(|d| (&*d.name, d.queues.iter().map(|q| &*q.name).collect::<Vec<_>>())).collect();
+        let names: Vec<_> =
+            devices.iter().map(|d| (&*d.name, d.queues.iter().map(|q| &*q.name).collect::<Vec<_>>())).collect();
         assert_eq!(names, [("dsa0", vec!["wq0.0", "wq0.2"]), ("dsa2", vec!["wq2.0"])]);
         let [ref ded, ref shr] = devices[0].config.queues[..] else { panic!("{devices:?}") };
         assert_eq!((ded.mode, ded.size, ded.max_transfer), (QueueMode::Dedicated, 32, 4096));

@@ -12,9 +12,9 @@
 /// ```
 #[must_use]
 pub fn redirect(tree: &str, path: &[u8]) -> Option<Vec<u8>> {
-    let ours = ROOTS.iter().any(|root| {
-        path.strip_prefix(root.as_bytes()).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
-    });
+    let ours = ROOTS
+        .iter()
+        .any(|root| path.strip_prefix(root.as_bytes()).is_some_and(|rest| rest.is_empty() || rest[0] == b'/'));
     ours.then(|| [tree.as_bytes(), path].concat())
 }
 

@@ -88,7 +88,8 @@ impl Writer {
         let writer = Self { words: map(&file)? };
         let mut name = [0_u8; NAME_WORDS * 8];
         name.iter_mut().zip(device.bytes()).for_each(|(to, byte)| *to = byte);
-        let words = name.chunks_exact(8).map(|bytes| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)));
+        let words =
+            name.chunks_exact(8).map(|bytes| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)));
         for (n, word) in [MAGIC, FORMAT, u64::from(pid)].into_iter().chain(words).enumerate() {
             writer.store(n, word);
         }
@@ -223,7 +224,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let writer = Writer::create(dir.path(), "dsa0").unwrap();
         let config = DeviceConfig::v1().queue(QueueConfig::dedicated(8));
-        let device = Device::new(config, Profile::compat().observe(move |entry, counters| writer.note(entry, counters))).unwrap();
+        let device =
+            Device::new(config, Profile::compat().observe(move |entry, counters| writer.note(entry, counters)))
+                .unwrap();
         let portal = device.open(0, &AddressSpace::new().unwrap()).unwrap();
         let (from, mut to) = ([7_u8; 100], [0_u8; 100]);
         let mut record = crate::offload::dsa::abi::CompletionRecord::default();

@@ -17,7 +17,10 @@ pub fn find(named: Option<&Path>) -> Result<PathBuf, String> {
     let beside = env::current_exe().ok().and_then(|program| Some(program.parent()?.to_owned())).unwrap_or_default();
     let places = [beside.join(NAME), beside.join("examples").join(NAME), beside.join("../lib").join(NAME)];
     places.iter().find_map(|path| there(path)).ok_or_else(|| {
-        format!("{NAME} is not beside this program, nor in {}, nor in ../lib; {HOW}; or name it with --library or {ENV}", beside.join("examples").display())
+        format!(
+            "{NAME} is not beside this program, nor in {}, nor in ../lib; {HOW}; or name it with --library or {ENV}",
+            beside.join("examples").display()
+        )
     })
 }
 

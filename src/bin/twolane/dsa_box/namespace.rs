@@ -44,7 +44,9 @@ fn enter(tree: &Path, staging: &Path) -> io::Result<()> {
     mount(None, Path::new("/"), None, libc::MS_REC | libc::MS_PRIVATE)?;
     mount(Some(Path::new("tmpfs")), staging, Some(c"tmpfs"), 0)?;
     // The links of the bus lead out of it: to the devices.
-    let devices: Vec<PathBuf> = fs::read_dir(tree.join("sys/devices"))?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<_>>()?;
+    let devices: Vec<PathBuf> = fs::read_dir(tree.join("sys/devices"))?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<io::Result<_>>()?;
     for device in devices {
         put(&device, Path::new("/sys/devices"), device.file_name().unwrap_or_default(), staging)?;
     }
@@ -72,7 +74,12 @@ fn put(from: &Path, dir: &Path, name: &OsStr, staging: &Path) -> io::Result<()> 
             }
             if kind.is_dir() {
                 fs::create_dir(&here)?;
-            } else if kind.is_file() || kind.is_char_device() || kind.is_block_device() || kind.is_fifo() || kind.is_socket() {
+            } else if kind.is_file()
+                || kind.is_char_device()
+                || kind.is_block_device()
+                || kind.is_fifo()
+                || kind.is_socket()
+            {
                 fs::write(&here, "")?;
             }
             mount(Some(&there), &here, None, libc::MS_BIND | libc::MS_REC)?;

@@ -54,6 +54,9 @@ pub struct Options {
     /// Take every freedom that the specification leaves, and watch what software must not do
     #[arg(long)]
     strict: bool,
+    /// With --strict: no garbage in unused fields of records (DPDK compares the whole status byte)
+    #[arg(long, requires = "strict")]
+    tidy: bool,
     /// What faults and freedoms are drawn from
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -79,7 +82,12 @@ pub struct Options {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["command", "trace", "summary", "library", "paths", "faults", "strict", "seed"])]
     pub tree: Option<PathBuf>,
     /// The program and its arguments
-    #[arg(value_name = "PROGRAM", required_unless_present = "tree", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(
+        value_name = "PROGRAM",
+        required_unless_present = "tree",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
     pub command: Vec<OsString>,
     /// `faults` and the switches above, taken together; see `parse`.
     #[arg(skip)]
@@ -130,7 +138,10 @@ impl FromStr for QueueSpec {
             Some("shared") => false,
             _ => return Err("the mode is dedicated or shared, as in dedicated:32".into()),
         };
-        let entries = parts.next().and_then(|entries| entries.parse().ok()).filter(|entries| (1..=Device::ENTRIES).contains(entries));
+        let entries = parts
+            .next()
+            .and_then(|entries| entries.parse().ok())
+            .filter(|entries| (1..=Device::ENTRIES).contains(entries));
         let entries = entries.ok_or("a queue has 1 to 128 entries, as in dedicated:32")?;
         let name = parts.next().map(str::to_owned);
         /// What the kernel keeps of a name.
@@ -146,7 +157,8 @@ impl Options {
     /// The tree. `Err`: no machine is like that.
     pub fn tree_to_write(&self) -> Result<DsaTree, String> {
         let default = ["dedicated:32:dpdk_0", "shared:32:shared_0"].map(QueueSpec::from_str);
-        let queues: Vec<QueueSpec> = if self.queues.is_empty() { default.into_iter().collect::<Result<_, _>>()? } else { self.queues.clone() };
+        let queues: Vec<QueueSpec> =
+            if self.queues.is_empty() { default.into_iter().collect::<Result<_, _>>()? } else { self.queues.clone() };
         let entries: u32 = queues.iter().map(|queue| queue.entries).sum();
         if queues.len() > Device::QUEUES || entries > Device::ENTRIES {
             return Err(format!(
@@ -167,7 +179,8 @@ impl Options {
 
     fn queue(&self, number: usize, spec: &QueueSpec) -> Queue {
         let queue = if spec.dedicated { Queue::dedicated(spec.entries) } else { Queue::shared(spec.entries) };
-        let name = spec.name.clone().unwrap_or_else(|| format!("{}_{number}", if spec.dedicated { "dpdk" } else { "shared" }));
+        let name =
+            spec.name.clone().unwrap_or_else(|| format!("{}_{number}", if spec.dedicated { "dpdk" } else { "shared" }));
         let queue = queue.label(&name).max_transfer_size(self.max_transfer).max_batch_size(self.max_batch);
         if self.block_on_fault { queue.block_on_fault() } else { queue }
     }
@@ -183,8 +196,10 @@ impl Options {
 
     /// How the devices behave, if the list of faults means something.
     pub fn check(mut self) -> Result<Self, String> {
-        let mut behaviour: Behaviour = self.faults.parse().map_err(|error| format!("--faults {}: {error}", self.faults))?;
+        let mut behaviour: Behaviour =
+            self.faults.parse().map_err(|error| format!("--faults {}: {error}", self.faults))?;
         behaviour.strict |= self.strict;
+        behaviour.tidy |= self.tidy;
         behaviour.unprivileged |= self.unprivileged;
         behaviour.seed = self.seed;
         behaviour.kernel = self.kernel;
@@ -203,7 +218,9 @@ mod tests {
 
     #[test]
     fn queues_are_understood_or_refused_with_what_there_is() {
-        let good = |dedicated, entries, name: Option<&str>| Ok(QueueSpec { dedicated, entries, name: name.map(str::to_owned) });
+        let good = |dedicated, entries, name: Option<&str>| {
+            Ok(QueueSpec { dedicated, entries, name: name.map(str::to_owned) })
+        };
         let cases = [
             ("dedicated:32", good(true, 32, None)),
             ("shared:128:a:b", good(false, 128, Some("a:b"))),

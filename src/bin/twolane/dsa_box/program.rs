@@ -36,11 +36,15 @@ fn check(path: &Path) -> Result<(), String> {
     let shown = path.display();
     let mode = fs::metadata(path).map_err(|error| format!("{shown}: {error}"))?.permissions().mode();
     if mode & 0o6000 != 0 && !rustix::process::geteuid().is_root() {
-        return Err(format!("{shown} runs as another user (setuid), and the loader preloads nothing into it: run it as that user, without the bit"));
+        return Err(format!(
+            "{shown} runs as another user (setuid), and the loader preloads nothing into it: run it as that user, without the bit"
+        ));
     }
     // The head of any program; a static one of many segments has no more than this in front.
     let mut head = Vec::new();
-    File::open(path).and_then(|file| file.take(HEAD).read_to_end(&mut head)).map_err(|error| format!("{shown}: {error}"))?;
+    File::open(path)
+        .and_then(|file| file.take(HEAD).read_to_end(&mut head))
+        .map_err(|error| format!("{shown}: {error}"))?;
     match kind(&head) {
         Kind::Dynamic => Ok(()),
         Kind::Script(interpreter) => {
@@ -51,7 +55,9 @@ fn check(path: &Path) -> Result<(), String> {
             "{shown} is linked statically, and the loader preloads nothing into it: link it dynamically (for Rust a gnu target, not musl; for C without -static)"
         )),
         Kind::Foreign => Err(format!("{shown} is not a 64-bit x86 program, and the library is: build it for x86-64")),
-        Kind::Unknown => Err(format!("{shown} is neither an ELF program nor a script with #! in its first line: name the interpreter, as in `sh {shown}`")),
+        Kind::Unknown => Err(format!(
+            "{shown} is neither an ELF program nor a script with #! in its first line: name the interpreter, as in `sh {shown}`"
+        )),
     }
 }
 
@@ -81,7 +87,9 @@ fn kind(head: &[u8]) -> Kind {
     const LITTLE_ENDIAN: u8 = 1;
     const X86_64: u64 = 62;
     const PT_INTERP: u64 = 3;
-    let number = |at: usize, bytes: usize| Some(head.get(at..at.checked_add(bytes)?)?.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)));
+    let number = |at: usize, bytes: usize| {
+        Some(head.get(at..at.checked_add(bytes)?)?.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)))
+    };
     if head.get(4) != Some(&CLASS_64) || head.get(5) != Some(&LITTLE_ENDIAN) || number(18, 2) != Some(X86_64) {
         return Kind::Foreign;
     }

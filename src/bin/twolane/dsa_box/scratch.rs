@@ -24,7 +24,10 @@ impl Scratch {
                 Err(error) => return Err(format!("{}: {error}; TMPDIR names another place", path.display())),
             }
         }
-        Err(format!("{}: every name for a directory of this process is taken; TMPDIR names another place", base.display()))
+        Err(format!(
+            "{}: every name for a directory of this process is taken; TMPDIR names another place",
+            base.display()
+        ))
     }
 
     pub fn path(&self) -> &Path {

@@ -41,7 +41,9 @@ pub fn text(reports: &[Report], ended: Ended) -> String {
 
 fn counts(counters: &Counters) -> String {
     let Counters { accepted, batches, children, retries, dropped, bytes_read, bytes_written, .. } = counters;
-    format!("{accepted} descriptors, {batches} batches of {children}, {retries} retries, {dropped} dropped, {bytes_read} bytes read, {bytes_written} written")
+    format!(
+        "{accepted} descriptors, {batches} batches of {children}, {retries} retries, {dropped} dropped, {bytes_read} bytes read, {bytes_written} written"
+    )
 }
 
 fn opcode_name(opcode: Opcode) -> String {
