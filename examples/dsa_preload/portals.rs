@@ -36,7 +36,7 @@ pub fn mapped(fd: c_int, at: usize) -> isize {
     pages.push(Page { at, node });
     // Relaxed: a thread that unmaps a page has got its address from the one that mapped it.
     COUNT.store(pages.len(), Ordering::Relaxed);
-    at.cast_signed()
+    at as isize
 }
 
 /// Memory is about to be unmapped, or replaced.

@@ -30,7 +30,7 @@ macro_rules! mapping {
                 Some(Ok(queue)) if !queue.portal().device().config().kernel.may_map => fail(libc::EPERM),
                 Some(Ok(_)) => match map(0) {
                     -1 => -1,
-                    at => portals::mapped(fd, at.cast_unsigned()),
+                    at => portals::mapped(fd, at as usize),
                 },
             };
             mapped as *mut c_void

@@ -97,9 +97,9 @@ pub unsafe extern "C" fn write(fd: c_int, from: *const u8, len: usize) -> isize 
         // SAFETY: the program's arguments.
         None => unsafe { NEXT.call([fd as usize, from as usize, len, 0, 0, 0]) },
         Some(Err(errno)) => fail(errno),
-        // SAFETY: the program's duty towards a device: it answers for what its descriptors say.
         Some(Ok(queue)) => {
-            unsafe { submit(queue.portal(), from as usize, len) }.map_or_else(fail, |bytes| bytes.cast_signed())
+            // SAFETY: the program's duty towards a device: it answers for what its descriptors say.
+            unsafe { submit(queue.portal(), from as usize, len) }.map_or_else(fail, |bytes| bytes as isize)
         }
     }
 }
@@ -119,7 +119,7 @@ macro_rules! writing_at {
                 None => unsafe { NEXT.call([fd as usize, from as usize, len, at, 0, 0]) },
                 Some(Err(errno)) => fail(errno),
                 // SAFETY: as in `write`.
-                Some(Ok(queue)) => unsafe { submit(queue.portal(), from as usize, len) }.map_or_else(fail, |bytes| bytes.cast_signed()),
+                Some(Ok(queue)) => unsafe { submit(queue.portal(), from as usize, len) }.map_or_else(fail, |bytes| bytes as isize),
             }
         }
     )*};
@@ -150,12 +150,12 @@ pub unsafe extern "C" fn writev(fd: c_int, pieces: *const libc::iovec, count: c_
         // SAFETY: as in `write`.
         match unsafe { submit(queue.portal(), piece.iov_base as usize, piece.iov_len) } {
             Ok(bytes) if bytes == piece.iov_len => done += bytes,
-            Ok(bytes) => return (done + bytes).cast_signed(),
+            Ok(bytes) => return (done + bytes) as isize,
             Err(errno) if done == 0 => return fail(errno),
             Err(_) => break,
         }
     }
-    done.cast_signed()
+    done as isize
 }
 
 /// Descriptors that are looked at together.
@@ -193,9 +193,7 @@ fn copy_in(from: usize, to: &mut [u8]) -> usize {
     let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
     let remote = libc::iovec { iov_base: from as *mut libc::c_void, iov_len: to.len() };
     // SAFETY: writes to `to` alone, which is valid for its length; the other side is read, and checked, by the kernel.
-    let copied = unsafe {
-        libc::process_vm_readv(std::process::id().cast_signed(), &raw const local, 1, &raw const remote, 1, 0)
-    };
+    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
     usize::try_from(copied).unwrap_or_default()
 }
 

@@ -45,7 +45,7 @@ pub fn run(mut command: Command) -> Result<Ended, String> {
     let started = command.spawn();
     let outcome = started.and_then(|mut child| {
         // Relaxed: the handler runs on this thread.
-        CHILD.store(child.id().cast_signed(), Ordering::Relaxed);
+        CHILD.store(child.id() as i32, Ordering::Relaxed);
         let handlers = PASSED_ON.map(|signal| (signal, handle(signal, pass_on as *const () as libc::sighandler_t)));
         let status = child.wait();
         CHILD.store(0, Ordering::Relaxed);
