@@ -41,57 +41,57 @@ const ZERO: [u8; 64] = [0; 64];
 
 /// Declares tests that die of a signal.
 macro_rules! deaths {
-    ($($name:ident: $signal:ident, $of:expr;)*) => {$(
+    ($($name:ident: $signal:ident, $of:block;)*) => {$(
         #[test]
         fn $name() {
-            if let Some(child) = death(stringify!($name), || $of) {
+            // SAFETY: it is executed in a child, which dies of it, as the test wants, or leaves.
+            if let Some(child) = death(stringify!($name), || unsafe { $of }) {
                 assert_eq!(child.status.signal(), Some(libc::$signal), "{child:?}");
             }
         }
     )*};
 }
 
-// SAFETY (all): they die of it, as the test wants.
 deaths! {
-    an_ordinary_store_to_a_page: SIGSEGV, { let trapped = trapped(); unsafe { trapped.at.write_volatile(1) } };
-    an_ordinary_load_from_a_page: SIGSEGV, { let trapped = trapped(); let _ = unsafe { trapped.at.read_volatile() }; };
+    an_ordinary_store_to_a_page: SIGSEGV, { let trapped = trapped(); trapped.at.write_volatile(1) };
+    an_ordinary_load_from_a_page: SIGSEGV, { let trapped = trapped(); let _ = trapped.at.read_volatile(); };
     an_ordinary_store_to_a_node: SIGBUS, {
         let trapped = Trapped::node("", QueueConfig::dedicated(4), &Profile::strict(1));
-        unsafe { trapped.at.write_volatile(1) }
+        trapped.at.write_volatile(1)
     };
-    a_null_dereference: SIGSEGV, { let _trapped = trapped(); unsafe { asm!("mov eax, [rdi]", in("rdi") 0, out("eax") _) } };
-    a_jump_to_nowhere: SIGSEGV, { let _trapped = trapped(); unsafe { asm!("call rdi", in("rdi") 8, clobber_abi("C")) } };
+    a_null_dereference: SIGSEGV, { let _trapped = trapped(); asm!("mov eax, [rdi]", in("rdi") 0, out("eax") _) };
+    a_jump_to_nowhere: SIGSEGV, { let _trapped = trapped(); asm!("call rdi", in("rdi") 8, clobber_abi("C")) };
     an_address_that_is_not_canonical: SIGSEGV, {
         let _trapped = trapped();
-        unsafe { asm!("mov eax, [rdi]", in("rdi") 1_u64 << 63, out("eax") _) }
+        asm!("mov eax, [rdi]", in("rdi") 1_u64 << 63, out("eax") _)
     };
-    an_illegal_instruction: SIGILL, { let _trapped = trapped(); unsafe { asm!("ud2") } };
-    a_misaligned_enqcmd: SIGSEGV, { let trapped = trapped(); unsafe { enqcmd(trapped.at.add(32), ZERO.as_ptr()); } };
-    a_misaligned_movdir64b: SIGSEGV, { let trapped = trapped(); unsafe { movdir64b(trapped.at.add(1), ZERO.as_ptr()) } };
+    an_illegal_instruction: SIGILL, { let _trapped = trapped(); asm!("ud2") };
+    a_misaligned_enqcmd: SIGSEGV, { let trapped = trapped(); enqcmd(trapped.at.add(32), ZERO.as_ptr()); };
+    a_misaligned_movdir64b: SIGSEGV, { let trapped = trapped(); movdir64b(trapped.at.add(1), ZERO.as_ptr()) };
     an_enqcmd_with_a_pasid: SIGSEGV, {
         let trapped = trapped();
         let mut bytes = ZERO;
         bytes[0] = 1;
-        unsafe { enqcmd(trapped.at, bytes.as_ptr()); }
+        enqcmd(trapped.at, bytes.as_ptr());
     };
     an_enqcmds_of_a_user: SIGSEGV, {
         let trapped = trapped();
-        unsafe { asm!("enqcmds {to}, [{from}]", to = in(reg) trapped.at, from = in(reg) ZERO.as_ptr()) }
+        asm!("enqcmds {to}, [{from}]", to = in(reg) trapped.at, from = in(reg) ZERO.as_ptr())
     };
-    a_descriptor_that_is_not_there: SIGSEGV, { let trapped = trapped(); unsafe { enqcmd(trapped.at, std::ptr::dangling()); } };
-    an_enqcmd_to_nowhere: SIGSEGV, { let _trapped = trapped(); unsafe { enqcmd(0x10000 as *mut u8, ZERO.as_ptr()); } };
+    a_descriptor_that_is_not_there: SIGSEGV, { let trapped = trapped(); enqcmd(trapped.at, std::ptr::dangling()); };
+    an_enqcmd_to_nowhere: SIGSEGV, { let _trapped = trapped(); enqcmd(0x10000 as *mut u8, ZERO.as_ptr()); };
     a_movdir64b_to_memory_that_is_read_only: SIGSEGV, {
         #[repr(align(64))]
         struct Line([u8; 64]);
         static FIXED: Line = Line([0; 64]);
         let _trapped = trapped();
-        unsafe { movdir64b(FIXED.0.as_ptr().cast_mut(), ZERO.as_ptr()) }
+        movdir64b(FIXED.0.as_ptr().cast_mut(), ZERO.as_ptr())
     };
     a_portal_that_is_gone: SIGSEGV, {
         let trapped = trapped();
         let at = trapped.at;
         drop(trapped);
-        unsafe { enqcmd(at, ZERO.as_ptr()); }
+        enqcmd(at, ZERO.as_ptr());
     };
 }
 

@@ -306,25 +306,6 @@ fn descriptors_that_are_written_reach_the_same_queue() {
     assert!(slots.iter().all(|slot| slot.record().is_some()));
 }
 
-#[test]
-fn portals_run_out_and_come_back() {
-    let trap = Trap::install().unwrap();
-    let device = Device::new(DeviceConfig::v1().queue(shared(4)), STRICT()).unwrap();
-    let space = AddressSpace::new().unwrap();
-    let portal = || trap.portal(device.open(0, &space).unwrap());
-    let (mut all, mut refused) = (Vec::new(), None);
-    while refused.is_none() {
-        match portal() {
-            Ok(portal) => all.push(portal),
-            Err(error) => refused = Some(error.to_string()),
-        }
-        assert!(all.len() <= 64);
-    }
-    assert!(refused.unwrap().contains("all 64 portals"));
-    all.clear();
-    assert!(portal().is_ok());
-}
-
 /// How the instructions arrive on cpus that have them.
 #[test]
 fn faults_of_cpus_that_know_the_instructions_are_taken_as_well() {
