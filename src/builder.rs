@@ -1,15 +1,16 @@
 //! Every knob of a runtime, with its default, and the check of all of them together.
 
 mod env;
+pub(crate) mod offload;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::offload::OffloadConfig;
 use crate::arch::Capabilities;
 use crate::error::Error;
-use crate::offload::dsa::discover::Places;
 use crate::placement::{self, LaneInfo, Placement, Plan, Request, Role, Sharing};
 use crate::runtime::{self, Runtime};
 use crate::sched::settings::{LaneHook, LaneSettings};
@@ -41,7 +42,7 @@ const NAME_MAX: usize = 10;
 /// `TWOLANE_ALLOW_UNPINNED` (`yes`, `no`), `TWOLANE_ETIQUETTE` (`latency`, `balanced`, `polite`), `TWOLANE_RELIEF` (`auto`, `always`, `off`), `TWOLANE_WAIT` (`auto`, `pause`,
 /// `light`, `deep`), `TWOLANE_PARK` (`never`, `when-armed`, `within-bound`), `TWOLANE_PARK_AFTER`, `TWOLANE_MEAN_ADDED`, `TWOLANE_MAX_ADDED`,
 /// `TWOLANE_PEEK_REFRESH`, `TWOLANE_LINGER_MAX` (times with units: `500ns`, `4us`), `TWOLANE_BACKLOG_MAX`,
-/// `TWOLANE_DSA_SYSFS` and `TWOLANE_DSA_DEV` (absolute paths of directories, see [`Places`]). Those used are listed in the
+/// `TWOLANE_DSA_SYSFS` and `TWOLANE_DSA_DEV` (absolute paths of directories, see [`Places`](crate::offload::dsa::discover::Places)). Those used are listed in the
 /// plan's notes and in [`Metrics::overrides`](crate::Metrics::overrides); an unknown name or value is an error.
 ///
 /// # Example
@@ -76,8 +77,7 @@ pub struct Builder {
     sharing: BTreeMap<usize, Sharing>,
     env_overrides: bool,
     topology: Option<Topology>,
-    /// Where DSA's work queues are described.
-    dsa_places: Places,
+    offload: OffloadConfig,
     on_lane_start: Option<LaneHook>,
     on_lane_stop: Option<LaneHook>,
 }
@@ -93,6 +93,7 @@ pub(crate) struct Config {
     pub overrides: Vec<String>,
     pub wait_with: WaitWith,
     pub believe: fn(Capabilities) -> Capabilities,
+    pub offload: OffloadConfig,
 }
 
 impl Builder {
@@ -113,7 +114,7 @@ impl Builder {
             sharing: BTreeMap::new(),
             env_overrides: true,
             topology: None,
-            dsa_places: Places::default(),
+            offload: OffloadConfig::default(),
             on_lane_start: None,
             on_lane_stop: None,
         }
@@ -206,7 +207,8 @@ impl Builder {
         self
     }
 
-    /// Idle time before a lane parks. Default: of the preset. 1 us to 60 s. Shorter saves cpu, longer spares events after short gaps the
+    /// Idle time before a lane parks, at most: where events are known to be so seldom that at least twice as much idle time is to be expected, and
+    /// eight times what a wake takes, it parks at once. Default: of the preset. 1 us to 60 s. Shorter saves cpu, longer spares events after short gaps the
     /// kernel's wake. Effect: `parks`, `fruitless_parks`.
     pub fn park_after(mut self, idle: Duration) -> Self {
         self.overrides.park_after = Some(idle);
@@ -330,6 +332,7 @@ impl Builder {
             Some(topology) => topology,
             None => Topology::read()?,
         };
+        let (quota, cpus) = (topology.quota.as_ref().map(|quota| quota.cpus), topology.allowed().len());
         let mut plan = placement::plan(&self.request, &topology)?;
         check_own_threads(&self.own_threads, &plan)?;
         overrule_sharing(&self.sharing, &mut plan)?;
@@ -341,6 +344,8 @@ impl Builder {
                 backlog_max: self.backlog_max,
                 linger_max: self.linger_max,
                 peek_refresh: self.peek_refresh,
+                quota,
+                cpus,
                 on_lane_start: self.on_lane_start,
                 on_lane_stop: self.on_lane_stop,
             },
@@ -351,6 +356,7 @@ impl Builder {
             overrides,
             wait_with: self.wait_with,
             believe: self.believe,
+            offload: self.offload,
         })
     }
 

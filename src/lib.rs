@@ -11,6 +11,7 @@ pub(crate) mod sync;
 #[allow(unsafe_code)]
 pub(crate) mod task;
 
+pub mod ring;
 pub(crate) mod sched;
 
 #[cfg(not(twolane_loom))]
@@ -21,7 +22,6 @@ pub mod doctor;
 mod error;
 #[cfg(not(twolane_loom))]
 pub mod metrics;
-#[cfg(not(twolane_loom))]
 #[allow(unsafe_code)]
 pub mod offload;
 #[cfg(not(twolane_loom))]
@@ -40,12 +40,13 @@ pub mod wait;
 pub use task::{AbortOnDrop, JoinError, JoinHandle};
 #[cfg(not(twolane_loom))]
 pub use {
-    builder::Builder,
+    builder::{Builder, offload::Offload},
     error::{Error, Rejected, RejectedBecause},
-    metrics::{LaneMetrics, Metrics, Misses},
+    metrics::{Guard, LaneMetrics, Metrics, Misses, Withheld},
     placement::{LaneInfo, Placement, Plan, Role, Sharing},
     poll::{
-        Peek, PeekError, PollCx, PollFn, Poller, PollerError, PollerHandle, PollerStats, Progress, WakeBy, poll_fn,
+        Bounds, Doorbell, Peek, PeekError, PollCx, PollFn, Poller, PollerError, PollerHandle, PollerStats, Progress,
+        WakeBy, poll_fn,
     },
     runtime::{Handle, LaneRunner, Runtime, Where},
     sched::join::{BlockingJoinError, WouldDeadlock},
@@ -57,6 +58,8 @@ pub use {
 #[doc(hidden)]
 #[allow(missing_docs)]
 pub mod model {
+    pub use crate::offload::model as offload;
+    pub use crate::ring;
     pub use crate::sched::model as sched;
     pub use crate::task::model as task;
 }

@@ -2,12 +2,14 @@
 
 mod handle;
 mod lane_runner;
+mod offload;
 #[allow(unsafe_code)] // pthread_sigmask
 mod signals;
 mod start;
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -15,6 +17,7 @@ use parking_lot::Mutex;
 pub use handle::{Handle, Where};
 pub use lane_runner::LaneRunner;
 
+use crate::arch::Capabilities;
 use crate::builder::{Builder, Config};
 use crate::error::Error;
 use crate::placement::Plan;
@@ -61,15 +64,20 @@ pub struct Runtime {
 
 /// Starts what was configured.
 pub(crate) fn start(config: Config) -> Result<Runtime, Error> {
+    let queues = offload::queues(&config.offload, &(config.believe)(Capabilities::detect()))?;
     let started = start::start(&config)?;
-    Ok(Runtime {
-        handle: Handle::new(started.shared, config.overrides.into()),
+    let center = Arc::new(offload::center(&config.offload, queues, &started.shared));
+    let handle = Handle::new(started.shared, config.overrides.into(), Arc::clone(&center));
+    let runtime = Runtime {
+        handle,
         plan: config.plan,
         threads: started.threads,
         runners: Mutex::new(started.runners),
         drop_deadline: config.drop_deadline,
         is_down: false,
-    })
+    };
+    offload::spawn_reaper(&runtime.handle, &center)?;
+    Ok(runtime)
 }
 
 impl Runtime {
@@ -117,7 +125,9 @@ impl Runtime {
         let now = Instant::now();
         // A deadline beyond the clock's range means: however long it takes. A century is as good.
         let deadline = now.checked_add(deadline).unwrap_or(now + Duration::from_secs(100 * 365 * 24 * 3600));
-        shutdown::shutdown(self.handle.shared(), std::mem::take(&mut self.threads), deadline)
+        let ended = shutdown::shutdown(self.handle.shared(), std::mem::take(&mut self.threads), deadline);
+        offload::shutdown(self.handle.center(), deadline);
+        ended
     }
 }
 

@@ -86,8 +86,8 @@ const VARIABLES: &[(&str, Apply)] = &[
     ("TWOLANE_PEEK_REFRESH", |b, v| duration(v).map(|d| b.peek_refresh = d)),
     ("TWOLANE_LINGER_MAX", |b, v| duration(v).map(|d| b.linger_max = d)),
     ("TWOLANE_BACKLOG_MAX", |b, v| count(v).map(|n| b.backlog_max = n)),
-    (Places::ENV_SYSFS, |b, v| directory(v).map(|dir| b.dsa_places.sysfs = dir)),
-    (Places::ENV_NODES, |b, v| directory(v).map(|dir| b.dsa_places.nodes = dir)),
+    (Places::ENV_SYSFS, |b, v| directory(v).map(|dir| b.offload.places.sysfs = dir)),
+    (Places::ENV_NODES, |b, v| directory(v).map(|dir| b.offload.places.nodes = dir)),
 ];
 
 /// Carries every `TWOLANE_*` variable of `variables` into `builder`. Returns what was used, as `NAME=value`, by name.
@@ -162,7 +162,7 @@ mod tests {
         ])
         .unwrap();
         let places = Places { sysfs: "/tree/sys/bus/dsa/devices".into(), ..Places::default() };
-        assert_eq!(builder.dsa_places, places);
+        assert_eq!(builder.offload.places, places);
         assert_eq!(builder.request.placement, Placement::Pairs(vec![(2, 3), (4, 5)]));
         assert_eq!(builder.overrides.max_added, Some(Duration::from_nanos(1_500)));
         assert_eq!(builder.request.cpus, Some(BTreeSet::from([0, 1, 2, 8])));

@@ -187,6 +187,7 @@ fn obstacle(seen: &Seen, subject: &str, why: &Why, beside: Beside<'_>) -> Findin
 fn told(why: &Why) -> (&'static str, Severity, &'static str) {
     use Severity::{Info, Warning};
     match why {
+        Why::NotOpened { .. } => ("queues.not-opened", Warning, "It looked usable, and did not answer a no-op."),
         Why::DeviceHalted => (
             "queues.device-halted",
             Warning,

@@ -4,21 +4,89 @@
 //! two engines: `cpu`, and the device behind `dsa`. Both give the same data and the same verdict for the same operation, so that a route is a
 //! matter of cost alone. Nothing here knows of lanes: the reaper is an ordinary [`Poller`](crate::Poller).
 
-#![allow(dead_code)] // until the engines are in
+#![allow(dead_code)] // chains, scatter-gather and reopening are decided (pure) and not carried out yet
 
-#[cfg(feature = "sim")]
+#[cfg(not(twolane_loom))]
+mod batch;
+#[cfg(all(feature = "sim", not(twolane_loom)))]
 pub mod bench;
+#[cfg(not(twolane_loom))]
+mod buffer;
+#[cfg(not(twolane_loom))]
+mod center;
+#[cfg(not(twolane_loom))]
+mod copies;
+#[cfg(not(twolane_loom))]
+mod count;
+#[cfg(not(twolane_loom))]
+mod device;
+#[cfg(not(twolane_loom))]
+mod durable;
+#[cfg(not(twolane_loom))]
+mod errand;
+#[cfg(not(twolane_loom))]
 mod failure;
+#[cfg(not(twolane_loom))]
+mod held;
+#[cfg(not(twolane_loom))]
 mod intent;
+#[cfg(not(twolane_loom))]
+mod many;
+#[cfg(not(twolane_loom))]
+mod offloading;
+#[cfg(not(twolane_loom))]
 mod operation;
+#[cfg(not(twolane_loom))]
+mod pieces;
+#[cfg(not(twolane_loom))]
+mod request;
+#[cfg(not(twolane_loom))]
+mod submitted;
+#[cfg(not(twolane_loom))]
 mod verdict;
 
+#[cfg(not(twolane_loom))]
 pub(crate) mod cpu;
+#[cfg(not(twolane_loom))]
 pub mod dsa;
+pub(crate) mod flow;
+#[cfg(not(twolane_loom))]
 pub(crate) mod route;
 
-pub use failure::Failure;
-pub use intent::Intent;
-#[allow(unused_imports)]
-pub(crate) use operation::{Dif, DifBlock, DifEscape, DifTags, DifWrite, Kind, Operation, Pattern};
-pub use verdict::{DifFault, Verdict};
+#[cfg(twolane_loom)]
+pub use flow::model;
+#[cfg(not(twolane_loom))]
+pub use {
+    buffer::{OutOfRange, Part, PartMut, PartRef, RawBuffer, ReadBuffer, WriteBuffer},
+    copies::{Copies, Engine},
+    count::{CopyCounts, SIZE_CLASSES},
+    failure::Failure,
+    intent::Intent,
+    offloading::{Failed, Offloading},
+    operation::{Dif, DifBlock, DifEscape, DifTags, DifWrite},
+    request::*,
+    verdict::{DifFault, Verdict},
+};
+#[cfg(not(twolane_loom))]
+pub(crate) use {
+    center::{AT_ONCE_MAX, Center, CpuSizes, SLICE},
+    device::Device,
+    operation::{Kind, Operation, Pattern},
+};
+
+/// Refuses a destination that is too small.
+#[cfg(not(twolane_loom))]
+#[inline]
+fn check_room(which: &str, room: usize, wanted: usize) -> Result<(), Failure> {
+    if room >= wanted { Ok(()) } else { Err(no_room(which, room, wanted)) }
+}
+
+#[cfg(not(twolane_loom))]
+#[cold]
+fn no_room(which: &str, room: usize, wanted: usize) -> Failure {
+    Failure::Refused {
+        what: format!(
+            "the {which} has {room} bytes, and {wanted} are needed: give a larger buffer, or a part of the source"
+        ),
+    }
+}

@@ -159,24 +159,26 @@ pub(crate) enum Pattern {
 
 /// Protection information as T10 DIF has it: a guard (CRC-16), an application tag, a reference tag, big-endian, after each block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Dif {
-    pub(crate) block: DifBlock,
-    pub(crate) tags: DifTags,
+pub struct Dif {
+    /// Bytes of a block.
+    pub block: DifBlock,
+    /// What the tags are, or should be.
+    pub tags: DifTags,
     /// The guard's CRC starts at all ones.
-    pub(crate) invert_seed: bool,
+    pub invert_seed: bool,
     /// The guard is stored inverted.
-    pub(crate) invert_result: bool,
+    pub invert_result: bool,
     /// Whether the guard is checked (`DifCheck`, `DifStrip`, `DifUpdate`).
-    pub(crate) check_guard: bool,
+    pub check_guard: bool,
     /// Whether the reference tag is checked.
-    pub(crate) check_reference: bool,
+    pub check_reference: bool,
     /// Which blocks are taken as they are (`DifCheck`, `DifStrip`, `DifUpdate`).
-    pub(crate) escape: DifEscape,
+    pub escape: DifEscape,
 }
 
 /// Which blocks are not checked: T10's mark of a block whose protection information is not to be looked at, by the type of protection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum DifEscape {
+pub enum DifEscape {
     /// All are checked.
     #[default]
     Never,
@@ -190,35 +192,42 @@ pub(crate) enum DifEscape {
 
 /// The protection information that `DifUpdate` writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DifWrite {
-    pub(crate) tags: DifTags,
+pub struct DifWrite {
+    /// What the tags are, or should be.
+    pub tags: DifTags,
     /// The guard is the source's, not computed.
-    pub(crate) keep_guard: bool,
+    pub keep_guard: bool,
     /// The application tag is the source's, whatever `tags` says.
-    pub(crate) keep_application: bool,
+    pub keep_application: bool,
     /// The reference tag is the source's, whatever `tags` says.
-    pub(crate) keep_reference: bool,
+    pub keep_reference: bool,
 }
 
 /// What the tags of a run of blocks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DifTags {
+pub struct DifTags {
     /// Of the first block; one more each block unless `reference_fixed`.
-    pub(crate) reference: u32,
-    pub(crate) reference_fixed: bool,
-    pub(crate) application: u16,
+    pub reference: u32,
+    /// All blocks have the same reference tag.
+    pub reference_fixed: bool,
+    /// Of the first block.
+    pub application: u16,
     /// One bits are ignored when checking (all ones is no check), and written as 0.
-    pub(crate) application_mask: u16,
+    pub application_mask: u16,
     /// One more each block.
-    pub(crate) application_increments: bool,
+    pub application_increments: bool,
 }
 
 /// Bytes of data in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DifBlock {
+pub enum DifBlock {
+    /// 512 bytes.
     B512,
+    /// 520 bytes.
     B520,
+    /// 4096 bytes.
     B4096,
+    /// 4104 bytes.
     B4104,
 }
 

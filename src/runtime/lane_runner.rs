@@ -60,6 +60,8 @@ impl LaneRunner {
 /// The life of a lane on the calling thread.
 pub(super) fn live(shared: Arc<Shared>, lane: usize, queue: Own) {
     let guard = AbortIfPanicking { lane };
+    // What it submits to a device goes by a page of its own.
+    crate::offload::flow::sit_on(lane);
     Worker::new(shared, lane, queue).run();
     std::mem::forget(guard);
 }

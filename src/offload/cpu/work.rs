@@ -3,6 +3,7 @@
 //! What a piece is, and what is left, is decided by [`cut`], which is pure; the verdicts of pieces are joined into the one of the whole.
 
 use super::super::operation::{DifTags, DifWrite, Pattern};
+use super::super::pieces::joined;
 use super::super::{Dif, Failure, Operation, Verdict};
 use super::check::{check, overlap};
 use super::{Stores, perform_checked};
@@ -43,21 +44,7 @@ impl Work {
         let (piece, mut rest) = cut(&self.rest, budget);
         // SAFETY: as this function demands; a piece of what was checked passes the same checks.
         let verdict = unsafe { perform_checked(&piece, self.stores) };
-        let over = rest.len() == 0;
-        let answer = match verdict {
-            Verdict::Differ { at } => Some(Verdict::Differ { at: self.done + at }),
-            Verdict::DifMismatch { block, fault } => {
-                Some(Verdict::DifMismatch { block: self.done / source_block(&piece) + block, fault })
-            }
-            Verdict::Crc(crc) => {
-                if let Operation::Crc { seed, .. } | Operation::CopyCrc { seed, .. } = &mut rest {
-                    *seed = crc;
-                }
-                over.then_some(verdict)
-            }
-            Verdict::DeltaOverflow | Verdict::DeltaMalformed { .. } => Some(verdict),
-            Verdict::Done | Verdict::Equal | Verdict::Delta { .. } => over.then_some(verdict),
-        };
+        let answer = joined(&piece, &mut rest, self.done, verdict);
         self.done += piece.len();
         self.rest = rest;
         answer
@@ -194,7 +181,7 @@ fn whole_blocks(block: usize, budget: usize) -> (usize, usize) {
 }
 
 /// Bytes of the source that are one block of DIF.
-fn source_block(operation: &Operation) -> usize {
+pub(crate) fn source_block(operation: &Operation) -> usize {
     match operation {
         Operation::DifInsert { dif, .. } => dif.block.bytes(),
         Operation::DifCheck { dif, .. } | Operation::DifStrip { dif, .. } | Operation::DifUpdate { check: dif, .. } => {

@@ -48,10 +48,10 @@ pub(crate) fn check(operation: &Operation) -> Result<(), Failure> {
 
 /// Memory that an operation accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Operand {
-    start: usize,
-    bytes: usize,
-    write: bool,
+pub(crate) struct Operand {
+    pub(crate) start: usize,
+    pub(crate) bytes: usize,
+    pub(crate) write: bool,
 }
 
 impl Operand {
@@ -62,7 +62,7 @@ impl Operand {
 }
 
 /// Sources, then destinations.
-fn operands(operation: &Operation) -> [Option<Operand>; 3] {
+pub(crate) fn operands(operation: &Operation) -> [Option<Operand>; 3] {
     let read = |start: *const u8, bytes| Some(Operand { start: start.addr(), bytes, write: false });
     let write = |start: *mut u8, bytes| Some(Operand { start: start.addr(), bytes, write: true });
     let blocks = |len: usize, from: usize, to: usize| len / from * to;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::offload::dsa::abi::limits::DESCRIPTOR_BYTES;
 use crate::offload::dsa::abi::{Descriptor, Opcode, Version};
 use crate::offload::dsa::portal::{Death, Portal, StateSource, Submitted};
-use crate::offload::dsa::queue::Limits;
+use crate::offload::dsa::queue::{Limits, Queue};
 
 use super::config::{QueueMode, RefusesBatch};
 use super::portal::ModelPortal;
@@ -173,6 +173,34 @@ impl StateSource for ModelPortal {
             (DeviceState::Disabled, _) | (_, QueueState::Disabled | QueueState::Draining) => Some(Death::Disabled),
             (DeviceState::Enabled, QueueState::Enabled) => None,
         }
+    }
+}
+
+/// A model as a runtime of this crate takes it: all of its queues, by instruction.
+#[derive(Clone, Debug)]
+pub(crate) struct DriverSide {
+    device: super::Device,
+}
+
+impl DriverSide {
+    pub(crate) fn new(device: &super::Device) -> Self {
+        Self { device: device.clone() }
+    }
+
+    /// Opens every queue, on an address space of their own.
+    ///
+    /// # Errors
+    /// As [`Device::open`](super::Device::open).
+    pub(crate) fn queues(&self) -> std::io::Result<Vec<Queue>> {
+        let count = self.device.config().queues.len();
+        (0..count)
+            .map(|number| {
+                let space = super::AddressSpace::new()?;
+                let way = ModelWay::new(self.device.open(number, &space)?, By::Instruction);
+                let limits = way.limits();
+                Ok(Queue::new(&format!("model wq0.{number}"), None, limits, Box::new(way)))
+            })
+            .collect()
     }
 }
 

@@ -67,7 +67,6 @@ mod crc;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // as `front`
 mod device;
 #[allow(unsafe_code)]
-#[cfg_attr(not(test), allow(dead_code))] // for tests of the driver, in this crate
 pub(crate) mod driver;
 mod execute;
 mod faults;
@@ -77,6 +76,8 @@ pub(crate) mod front;
 mod life;
 #[allow(unsafe_code)]
 mod memory;
+#[allow(unsafe_code)]
+mod null;
 #[allow(unsafe_code)]
 mod page;
 mod pipeline;
@@ -99,7 +100,9 @@ pub mod words;
 pub use config::{ConfigError, DeviceConfig, KernelProfile, QueueConfig, QueueMode, RefusesBatch};
 pub use counters::Counters;
 pub use device::{Device, Driven};
+pub(crate) use driver::DriverSide;
 pub use faults::Faults;
+pub use null::NullQueue;
 pub use page::PagePortal;
 pub use portal::ModelPortal;
 pub use profile::Profile;

@@ -23,6 +23,11 @@ pub struct Skipped {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Why {
+    /// It was opened or tried, and that failed.
+    NotOpened {
+        /// What was said, with what to do.
+        error: String,
+    },
     /// It is an analytics accelerator (IAA, `iax`), which is on the same bus and does not copy.
     Analytics,
     /// The device met a fault that it did not survive.
@@ -112,6 +117,7 @@ impl fmt::Display for Why {
             }
         };
         match self {
+            Self::NotOpened { error } => f.write_str(error),
             Self::Analytics => f.write_str("it is an analytics accelerator (IAA), which does not copy"),
             Self::DeviceHalted => f.write_str("the device is halted"),
             Self::DeviceNotEnabled { state: text, command } => state(f, "the device", text, command),
@@ -158,7 +164,8 @@ impl Why {
             line.map(|line| line.replace("NAME", &path)).into_iter()
         };
         match self {
-            Self::Analytics => Vec::new(),
+            // Its error says what to do.
+            Self::Analytics | Self::NotOpened { .. } => Vec::new(),
             Self::DeviceHalted => {
                 let first = format!("dmesg | grep -i -e idxd -e DMAR; accel-config disable-device {device}");
                 std::iter::once(first).chain(advice::configure(device)).collect()

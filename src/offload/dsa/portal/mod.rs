@@ -32,6 +32,8 @@ mod write;
 use std::fmt;
 
 use super::abi::Descriptor;
+#[cfg(not(twolane_loom))]
+pub(crate) use lineage::Lineage;
 #[cfg(all(any(test, feature = "sim"), not(twolane_loom)))]
 #[allow(unused_imports)] // for counting instructions
 pub(crate) use null::null_portal;

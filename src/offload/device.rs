@@ -1,0 +1,100 @@
+//! The device's side of a runtime: the flow to its queues, and who decides what goes there.
+
+use std::cell::Cell;
+
+use super::dsa::prepare::Manner;
+use super::dsa::queue::{Queue, QueueId};
+use super::flow::{Flow, How};
+use super::route::{self, Ask, Choice, Mode, QueueView, Router};
+use super::{Engine, Intent, Operation};
+
+/// Queues that a decision looks at: more than that are more than a service has opened.
+const VIEWS_MAX: usize = route::QUEUES_MAX;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) flow: Flow,
+    pub(crate) router: Router,
+    /// The node that the runtime's lanes are on; `None`: on several, or not known.
+    pub(crate) node: Option<u32>,
+    /// How long the CPU may work on an operation in one go, in nanoseconds; 0: as long as it takes.
+    pub(crate) bound_ns: u32,
+}
+
+thread_local! {
+    /// Counts the thread's decisions: one in some is timed.
+    static TURN: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Where an operation goes, and how long it takes if that is to be told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Way {
+    Cpu,
+    Queue { how: How, timed: bool },
+}
+
+impl Device {
+    /// The largest piece that the queue takes, in bytes.
+    #[inline]
+    pub(crate) fn transfer_max(&self, queue: QueueId) -> usize {
+        let max = self.flow.queues().find(queue).map_or(0, |queue| queue.limits().transfer_max);
+        usize::try_from(max).unwrap_or(usize::MAX)
+    }
+
+    /// Who does it.
+    #[inline]
+    pub(crate) fn way(&self, operation: &Operation, intent: Intent, engine: Engine, mode: Mode, gather: bool) -> Way {
+        let (kind, len) = (operation.kind(), operation.len());
+        let demanded = engine == Engine::Device;
+        if !demanded && self.router.is_small(kind, intent, mode, len) {
+            return Way::Cpu;
+        }
+        let turn = TURN.with(|turn| {
+            turn.set(turn.get().wrapping_add(1));
+            turn.get()
+        });
+        let ask = Ask { kind, len, intent, mode, crowded: false, bound_ns: self.bound_ns, turn };
+        let manner = Manner { intent, block_on_fault: false };
+        let mut up = self.flow.queues().iter().filter(|(_, queue)| queue.health().is_up());
+        // Nearly always there is one queue.
+        match (up.next(), up.next()) {
+            (Some((id, queue)), None) => {
+                let chosen = self.router.decide(&ask, &[self.view(queue)]);
+                let to_device = demanded || matches!(chosen.by, route::Engine::Device { .. });
+                let how = How { queue: id, manner, gather };
+                if to_device { Way::Queue { how, timed: chosen.timed } } else { Way::Cpu }
+            }
+            (None, _) => Way::Cpu,
+            (Some(_), Some(_)) => self.way_of_many(&ask, manner, demanded, gather),
+        }
+    }
+
+    #[inline]
+    fn view(&self, queue: &Queue) -> QueueView {
+        let remote = matches!((self.node, queue.node()), (Some(ours), Some(theirs)) if ours != theirs);
+        QueueView { fit: true, outstanding: queue.credits().taken(), depth: queue.credits().all(), remote }
+    }
+
+    #[inline(never)]
+    fn way_of_many(&self, ask: &Ask, manner: Manner, demanded: bool, gather: bool) -> Way {
+        let mut views = [QueueView { fit: false, outstanding: 0, depth: 0, remote: false }; VIEWS_MAX];
+        let mut ids = [QueueId::from_index(0); VIEWS_MAX];
+        let mut count = 0;
+        let up = self.flow.queues().iter().filter(|(_, queue)| queue.health().is_up());
+        for (id, queue) in up.take(VIEWS_MAX) {
+            (views[count], ids[count]) = (self.view(queue), id);
+            count += 1;
+        }
+        let Choice { by, timed } = self.router.decide(ask, &views[..count]);
+        let queue = match by {
+            route::Engine::Device { queue, .. } => Some(queue),
+            // Demanded: the least busy one, whatever it costs.
+            route::Engine::Cpu { .. } if demanded => {
+                (0..count).min_by_key(|&at| (views[at].outstanding >= views[at].depth, views[at].outstanding))
+            }
+            route::Engine::Cpu { .. } => None,
+        };
+        queue.map_or(Way::Cpu, |queue| Way::Queue { how: How { queue: ids[queue], manner, gather }, timed })
+    }
+}

@@ -1,0 +1,385 @@
+//! Who sees what became of the operations: an ordinary poller that looks at the records, wakes tasks, and keeps the deadlines.
+//!
+//! It never touches memory of an operation, and it assumes no order among records. A pass looks at the record of every slot that is taken, which are at
+//! most [`SLOTS`](super::claims::SLOTS) a page and a page a lane; in a service that keeps a dozen operations in flight it is a dozen loads.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::*;
+use std::time::Duration;
+
+use super::batches::missing_did_not_run;
+use super::claims::{Look, numbers};
+use super::close;
+use super::core::Core;
+use super::page::PageRef;
+use super::slot::{Deadline, Origin};
+use super::state::{Over, Phase, Seen};
+use crate::offload::dsa::portal::Death;
+use crate::offload::dsa::queue::Condition;
+use crate::poll::{Peek, PollCx, Poller, Progress, WakeBy};
+
+/// Deadlines are looked at so often in the time that an operation has: it is given up at most an eighth late.
+const LOOKS_A_TIMEOUT: u64 = 8;
+/// A page whose slots are all over, and which somebody waits for, for so many of those looks is replaced: its tickets were forgotten. 2 timeouts.
+const LOST_LOOKS: u32 = 16;
+
+/// The poller. There is one a flow; dropped, it leaves what it knows to the next.
+#[derive(Debug)]
+pub(crate) struct Reaper {
+    core: Arc<Core>,
+    sweeper: Option<Sweeper>,
+}
+
+impl Reaper {
+    /// `None`: there is one already.
+    pub(super) fn new(core: &Arc<Core>) -> Option<Self> {
+        let sweeper = core.sweeper.lock().take()?;
+        Some(Self { core: Arc::clone(core), sweeper: Some(sweeper) })
+    }
+}
+
+impl Drop for Reaper {
+    fn drop(&mut self) {
+        *self.core.sweeper.lock() = self.sweeper.take();
+    }
+}
+
+impl Poller for Reaper {
+    fn poll(&mut self, cx: &mut PollCx<'_>) -> Progress {
+        let Some(sweeper) = &mut self.sweeper else { return Progress::Done };
+        let now = nanos(cx.now());
+        let swept = sweeper.sweep(&self.core, now);
+        if swept.asleep && !cx.stopping() {
+            return Progress::Dormant;
+        }
+        if !swept.asleep {
+            // A parked lane would not look at deadlines.
+            cx.call_after(Duration::from_nanos(sweeper.look_every));
+        }
+        match swept.events {
+            // Asked to end, with operations outstanding: they end, or their deadline does.
+            0 if cx.stopping() && swept.open => Progress::Busy(0),
+            0 => Progress::Idle,
+            events => Progress::Busy(events),
+        }
+    }
+
+    fn wake_by(&self) -> WakeBy<'_> {
+        // What is submitted rings while the reaper is dormant; while something is outstanding it refuses to park (see `arm`).
+        WakeBy::Ring
+    }
+
+    fn arm(&mut self) -> bool {
+        // Nobody would tell a parked lane of a record.
+        self.sweeper.as_ref().is_none_or(|sweeper| sweeper.asleep)
+    }
+
+    fn peek(&self) -> Option<Peek<'_>> {
+        self.sweeper.as_ref()?.peek()
+    }
+
+    fn before_wait(&mut self) {
+        if let Some(sweeper) = &mut self.sweeper {
+            sweeper.close_all(&self.core);
+        }
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What the reaper knows.
+#[derive(Debug)]
+pub(crate) struct Sweeper {
+    pages: Vec<Watched>,
+    /// When deadlines are looked at next, and how often, in nanoseconds.
+    look_at: u64,
+    look_every: u64,
+    /// The record that a lane that waits may watch: of the slot that has been outstanding for longest, as far as the reaper knows.
+    watch: Option<(PageRef, u32)>,
+    /// All pages are marked dormant, as far as the reaper knows.
+    asleep: bool,
+}
+
+#[derive(Debug)]
+struct Watched {
+    page: PageRef,
+    /// Where it is used; `None`: it was replaced.
+    seat: Option<usize>,
+    /// Slots that were given up.
+    quarantined: u64,
+    /// Since when something waits in the backlog.
+    waits_since: Option<u64>,
+    /// Looks at deadlines in which everything was over and somebody waited for a slot.
+    lost: u32,
+    /// The claims as the last sweep saw them.
+    look: Look,
+}
+
+impl Watched {
+    fn new(page: PageRef, seat: usize) -> Self {
+        let look = page.claims.look();
+        Self { page, seat: Some(seat), quarantined: 0, waits_since: None, lost: 0, look }
+    }
+}
+
+/// What a sweep found.
+#[derive(Clone, Copy, Debug, Default)]
+#[must_use]
+pub(super) struct Swept {
+    /// Operations whose end was found.
+    pub(super) events: u32,
+    /// Something is outstanding.
+    pub(super) open: bool,
+    /// Nothing is, and whoever submits will call.
+    pub(super) asleep: bool,
+}
+
+impl Sweeper {
+    pub(super) fn new(core: &Core) -> Self {
+        let look_every = (nanos(core.settings.timeout) / LOOKS_A_TIMEOUT).max(1);
+        let pages = (0..core.seats()).map(|seat| Watched::new(core.page_on(seat), seat)).collect();
+        Self { pages, look_at: 0, look_every, watch: None, asleep: false }
+    }
+
+    /// One pass, at `now`, in nanoseconds of any clock that goes on.
+    pub(super) fn sweep(&mut self, core: &Arc<Core>, now: u64) -> Swept {
+        let mut swept = Swept::default();
+        // Relaxed: at the end everything is given up at once; `look_at_deadlines` reads it again.
+        let looks = now >= self.look_at || core.expired.load(Relaxed);
+        let mut watch = None;
+        for watched in &mut self.pages {
+            let open = watched.sweep(core, now, &mut swept);
+            swept.open |= open != 0;
+            if let (None, 1..) = (watch, open) {
+                watch = Some((watched.page, open.trailing_zeros()));
+            }
+        }
+        // The one that was watched is older than others that are open, while it is open itself.
+        let still = |&(page, slot): &(PageRef, u32)| page.memory.record(slot).status_byte() == 0;
+        self.watch = self.watch.filter(still).filter(|_| swept.open).or(watch);
+        if looks {
+            self.look_at = now.saturating_add(self.look_every);
+            self.look_at_deadlines(core, now, &mut swept);
+        }
+        swept.asleep = !swept.open && swept.events == 0 && self.fall_asleep();
+        self.asleep = swept.asleep;
+        swept
+    }
+
+    /// Looks at the deadlines whether or not it is time.
+    pub(super) fn look_now(&mut self, core: &Arc<Core>, now: u64) {
+        self.look_at_deadlines(core, now, &mut Swept::default());
+    }
+
+    /// *DORMANT*, on all pages. `false`: something came meanwhile.
+    fn fall_asleep(&self) -> bool {
+        self.pages.iter().all(|watched| watched.look.dormant() || watched.page.claims.fall_asleep(watched.look))
+    }
+
+    /// Submits all that waits: the lane is about to.
+    pub(super) fn close_all(&mut self, core: &Core) {
+        for watched in &mut self.pages {
+            if watched.page.backlog.peek() != 0 {
+                watched.waits_since = None;
+                close::close(core, watched.page);
+            }
+        }
+    }
+
+    fn peek(&self) -> Option<Peek<'_>> {
+        let (page, slot) = self.watch?;
+        let status: *const u8 = std::ptr::from_ref(page.memory.record(slot)).cast(); // its first byte
+        // SAFETY: the page lives as long as the core, which the reaper refers to until it is dropped. The device and we access the byte
+        // atomically.
+        unsafe { Peek::new(status, 8, 0xff, 0) }.ok().map(Peek::watched_only)
+    }
+
+    /// Sets deadlines, gives up what is past its own, looks for late records, and replaces pages that lost too much.
+    #[cold]
+    fn look_at_deadlines(&mut self, core: &Arc<Core>, now: u64, swept: &mut Swept) {
+        let expired = core.expired.load(Acquire);
+        let mut fresh = Vec::new();
+        for watched in &mut self.pages {
+            watched.look_for_late();
+            watched.look_at_deadlines(core, now, expired, swept);
+            if let Some(seat) = watched.seat.filter(|_| watched.is_worn() && !core.is_closed()) {
+                // Out of memory: the page stays, with the slots that it has left.
+                if let Ok(page) = core.new_page(seat) {
+                    watched.seat = None;
+                    watched.page.counters.pages_replaced.add(1);
+                    watched.page.retire();
+                    fresh.push(Watched::new(page, seat));
+                }
+            }
+        }
+        swept.open |= !fresh.is_empty();
+        self.pages.append(&mut fresh);
+        // A replaced page that is empty has nothing more to tell.
+        self.pages.retain(|watched| watched.seat.is_some() || watched.page.claims.look().slots() != 0);
+    }
+}
+
+impl Watched {
+    /// Looks at all records. Returns the slots that are outstanding.
+    #[inline]
+    fn sweep(&mut self, core: &Core, now: u64, swept: &mut Swept) -> u64 {
+        let page = self.page;
+        self.look = page.claims.look_for_sleep();
+        let mut open = 0;
+        for slot in numbers(self.look.slots() & !self.quarantined) {
+            if page.memory.record(slot).status_byte() == 0 || self.finish(core, slot, swept) {
+                open |= 1 << slot;
+            }
+        }
+        if page.backlog.peek() == 0 {
+            self.waits_since = None;
+        } else {
+            let since = *self.waits_since.get_or_insert(now);
+            if core.settings.batching.is_old(Duration::from_nanos(now.saturating_sub(since))) {
+                self.waits_since = None;
+                close::close(core, page);
+            }
+        }
+        open
+    }
+
+    /// A record is there. Returns whether the slot is outstanding all the same: then it is a record of the slot's life before.
+    fn finish(&mut self, core: &Core, slot: u32, swept: &mut Swept) -> bool {
+        let page = self.page;
+        let here = page.slot(slot);
+        let seen = here.look();
+        match seen.phase() {
+            Phase::Live => {}
+            Phase::Held => return true, // about to be published
+            Phase::Settled | Phase::Unrun | Phase::Quarantined => return false,
+        }
+        // Read again, after the state: the record was zeroed before this life was published.
+        if page.memory.record(slot).status_byte() == 0 {
+            return true;
+        }
+        let origin = here.origin();
+        if seen.is_batch() {
+            self.finish_batch(slot, swept);
+        }
+        let outcome = here.over(seen, Over::Settled);
+        if outcome.mine {
+            swept.events = swept.events.saturating_add(1);
+            if let Some(queue) = core.queue(origin.queue).filter(|queue| !queue.health().is_up()) {
+                queue.health().clear(); // it answers after all, if it was only suspected
+            }
+        }
+        page.carry_out(slot, origin, outcome);
+        false
+    }
+
+    /// The record of a batch is there. Its children's records were written before it, so a child without one has none to come.
+    fn finish_batch(&mut self, batch: u32, swept: &mut Swept) {
+        let page = self.page;
+        let Some(record) = page.memory.record(batch).record() else { return };
+        let count = page.slot(batch).children();
+        let missing = || {
+            (0..count as usize).map(|at| page.child(batch, at)).filter_map(move |child| {
+                let seen = page.slot(child.slot).look();
+                let silent =
+                    seen.is_live() && child.is(seen.life()) && page.memory.record(child.slot).status_byte() == 0;
+                silent.then_some((child.slot, seen))
+            })
+        };
+        let number = missing().count() as u32;
+        if number == 0 {
+            return;
+        }
+        let over = match missing_did_not_run(record.status(), count, record.completed, number) {
+            true => Over::Unrun,
+            false => Over::Quarantined,
+        };
+        for (slot, seen) in missing() {
+            self.end(slot, seen, over, swept);
+        }
+    }
+
+    /// Declares an operation over that has no record. It keeps its credit if it may still run; a child of a batch has none.
+    fn end(&mut self, slot: u32, seen: Seen, over: Over, swept: &mut Swept) {
+        let page = self.page;
+        let none = Origin { credit: false, ..page.slot(slot).origin() };
+        let outcome = page.slot(slot).over(seen, over);
+        if outcome.mine {
+            swept.events = swept.events.saturating_add(1);
+            if over == Over::Quarantined {
+                self.quarantined |= 1 << slot;
+                page.counters.quarantined.add(1);
+            }
+        }
+        page.carry_out(slot, none, outcome);
+    }
+
+    /// Records of operations that were given up.
+    fn look_for_late(&mut self) {
+        let page = self.page;
+        for slot in numbers(self.quarantined) {
+            let here = page.slot(slot);
+            let seen = here.look();
+            if seen.phase() != Phase::Quarantined {
+                self.quarantined &= !(1 << slot); // its holder took it back, or left
+                continue;
+            }
+            if page.memory.record(slot).status_byte() == 0 {
+                continue;
+            }
+            let origin = here.origin();
+            let outcome = here.late(seen);
+            if outcome.mine {
+                self.quarantined &= !(1 << slot);
+                page.counters.late.add(1);
+            }
+            page.carry_out(slot, origin, outcome);
+        }
+    }
+
+    fn look_at_deadlines(&mut self, core: &Core, now: u64, expired: bool, swept: &mut Swept) {
+        let page = self.page;
+        if expired {
+            close::unrun(page, page.backlog.take());
+        }
+        let mut live = false;
+        for slot in numbers(page.claims.look().slots() & !self.quarantined & !page.backlog.peek()) {
+            let here = page.slot(slot);
+            let seen = here.look();
+            if !seen.is_live() || page.memory.record(slot).status_byte() != 0 {
+                continue;
+            }
+            live = true;
+            let timeout = nanos(core.settings.timeout);
+            let twice = match here.deadline() {
+                _ if expired => true,
+                None => {
+                    here.set_deadline(Deadline { at: now.saturating_add(timeout), again: false });
+                    continue;
+                }
+                Some(deadline) if deadline.at > now => continue,
+                Some(deadline) => deadline.again,
+            };
+            let dead = core.queue(here.origin().queue).is_none_or(|queue| {
+                queue.health().suspect();
+                if twice && !expired {
+                    queue.health().die(Death::Silent);
+                }
+                matches!(queue.look(), Condition::Dead(_))
+            });
+            if dead || twice {
+                self.end(slot, seen, Over::Quarantined, swept);
+            } else {
+                here.set_deadline(Deadline { at: now.saturating_add(timeout), again: true });
+            }
+        }
+        let look = page.claims.look();
+        self.lost = if !live && look.waiters() { self.lost + 1 } else { 0 };
+    }
+
+    /// Whether it should be replaced.
+    fn is_worn(&self) -> bool {
+        self.quarantined != 0 || self.lost >= LOST_LOOKS
+    }
+}

@@ -1,0 +1,313 @@
+//! How operations get into the flow: a slot each, then the backlog or the device.
+
+use std::task::Waker;
+
+use super::claims::{Claim, numbers};
+use super::close;
+use super::core::Core;
+use super::memory::LIST_LEN;
+use super::page::{Child, PageRef};
+use super::slot::Origin;
+use super::ticket::Ticket;
+use crate::offload::Operation;
+use crate::offload::batch::Waiting;
+use crate::offload::dsa::abi::{Descriptor, Flags};
+use crate::offload::dsa::portal::{Death, Submitted};
+use crate::offload::dsa::prepare::{Manner, Unsuited, prepare};
+use crate::offload::dsa::queue::{Condition, Queue, QueueId};
+
+/// How an operation is to be carried out: what the router decided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    pub(crate) queue: QueueId,
+    pub(crate) manner: Manner,
+    /// It may wait for others, to go in a batch with them; else it is submitted at once.
+    pub(crate) gather: bool,
+}
+
+/// Why there is no ticket. Nothing was submitted, and the memory is the caller's again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// Every slot is taken: wait for one ([`Flow::room`](super::Flow::room)), or let the CPU do it.
+    NoSlot,
+    /// The queue does not take the operation, or not in this size: the CPU does, or it is split.
+    Unsuited(Unsuited),
+    /// The queue takes nothing (now): another queue, or the CPU.
+    QueueDown(Option<Death>),
+    /// The flow was shut down.
+    Closed,
+    /// The caller runs in a child of the process that opened the flow.
+    Forked,
+}
+
+impl Core {
+    /// See [`Flow::submit`](super::Flow::submit).
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub(super) unsafe fn submit(&self, op: &Operation, how: How, waker: Option<&Waker>) -> Result<Ticket, Refused> {
+        if !self.is_here() {
+            return Err(Refused::Forked);
+        }
+        let queue = self.up(how.queue)?;
+        let (page, taken) = self.claim(1)?;
+        let slot = taken.slots.trailing_zeros();
+        let record = page.memory.record(slot);
+        let descriptor = page.memory.descriptor(slot);
+        // SAFETY: in bounds and aligned; the slot is ours, so the descriptor is.
+        let write_back = match unsafe { write(op, how.manner, queue, record.address(), descriptor) } {
+            Ok(write_back) => write_back,
+            Err(unsuited) => return Err(self.give_up(page, taken, Refused::Unsuited(unsuited))),
+        };
+        page.memory.clear_record(slot);
+        let here = page.slot(slot);
+        here.set_origin(Origin { queue: how.queue.index(), credit: true });
+        here.publish(waker);
+        if how.gather {
+            let waiting = page.backlog.add(taken.slots, 1, op.len() as u64);
+            if self.settings.batching.is_full(Waiting { count: waiting.count, bytes: waiting.bytes }) {
+                close::close(self, page);
+            }
+        } else {
+            // SAFETY: the caller's promise about the memory; the record is zeroed, the slot's own, and in the page, which stays. The descriptor is
+            // ours until the state is over.
+            match unsafe { queue.submit(&*descriptor) } {
+                Submitted::Accepted => page.counters.singles.add_roughly(1),
+                Submitted::Full => self.put_off(page, taken.slots),
+                Submitted::Dead(death) => {
+                    // The credit went back with the refusal. Nobody else has seen the slot but the reaper, which finds no record.
+                    let _ = here.leave();
+                    return Err(self.give_up(page, taken, Refused::QueueDown(Some(death))));
+                }
+            }
+        }
+        if taken.rouse {
+            self.ring();
+        }
+        Ok(Ticket::new(page, slot, how, write_back))
+    }
+
+    /// See [`Flow::submit_many`](super::Flow::submit_many).
+    ///
+    /// # Safety
+    /// As there.
+    pub(super) unsafe fn submit_many(
+        &self,
+        ops: &[Operation],
+        how: How,
+        mut sink: impl FnMut(Ticket),
+    ) -> Result<(), (usize, Refused)> {
+        let mut done = 0;
+        while done < ops.len() {
+            // SAFETY: the caller's promise.
+            let part = unsafe { self.submit_part(&ops[done..], how, &mut sink) };
+            done += part.map_err(|refused| (done, refused))?;
+        }
+        Ok(())
+    }
+
+    /// Submits some of `ops`, at least one, or says why not.
+    ///
+    /// # Safety
+    /// As `submit_many`.
+    #[inline]
+    unsafe fn submit_part(&self, ops: &[Operation], how: How, sink: &mut impl FnMut(Ticket)) -> Result<usize, Refused> {
+        if !self.is_here() {
+            return Err(Refused::Forked);
+        }
+        let queue = self.up(how.queue)?;
+        let batch_max = close::batch_max(queue, &self.settings.batching);
+        let wanted = ops.len().min(batch_max);
+        if wanted < 2 {
+            // SAFETY: the caller's promise.
+            unsafe { self.submit(&ops[0], How { gather: false, ..how }, None) }.map(&mut *sink)?;
+            return Ok(1);
+        }
+        // A slot for each, and the highest one for the batch.
+        let (page, taken) = self.claim(wanted as u32 + 1)?;
+        let batch = taken.slots.ilog2();
+        let children = taken.slots & !(1 << batch);
+        let list = page.memory.list(batch);
+        let (mut used, mut write_back) = (0_u64, 0_u64);
+        let (mut left, mut count) = (children, 0);
+        while left != 0 {
+            let slot = left.trailing_zeros();
+            left &= left - 1;
+            let record = page.memory.record(slot).address();
+            // What is refused here is the first of the next part, where it is refused again, and reported.
+            // SAFETY: in bounds, since there are at most LIST_LEN children; the list belongs to the batch's slot, which is ours.
+            let written = unsafe { write(&ops[count], how.manner, queue, record, list.add(count)) };
+            let Ok(needs_write_back) = written else { break };
+            if needs_write_back {
+                write_back |= 1 << slot;
+            }
+            page.memory.clear_record(slot);
+            let here = page.slot(slot);
+            here.set_origin(Origin { queue: how.queue.index(), credit: false });
+            let life = here.publish(None).life();
+            page.set_child(batch, count, Child::new(slot, life));
+            used |= 1 << slot;
+            count += 1;
+        }
+        if count < 2 {
+            // One, or none: the plain way does it, or says why not.
+            for slot in numbers(used) {
+                let _ = page.slot(slot).leave();
+            }
+            page.release(taken.slots);
+            if taken.rouse {
+                self.ring(); // nobody else will
+            }
+            // SAFETY: the caller's promise.
+            unsafe { self.submit(&ops[0], How { gather: false, ..how }, None) }.map(&mut *sink)?;
+            return Ok(1);
+        }
+        // SAFETY: the children are published, the caller's promise holds for them, their list is complete, the batch's slot is ours.
+        match unsafe { close::submit_batch(page, queue, how.queue, batch, count) } {
+            Submitted::Accepted => {}
+            Submitted::Full => {
+                page.release(1 << batch);
+                for (at, slot) in numbers(used).enumerate() {
+                    page.slot(slot).set_origin(Origin { queue: how.queue.index(), credit: true });
+                    // SAFETY: both are ours, in bounds and aligned; nothing was submitted.
+                    unsafe { page.memory.descriptor(slot).copy_from_nonoverlapping(list.add(at), 1) };
+                }
+                self.put_off(page, used);
+            }
+            Submitted::Dead(death) => {
+                for slot in numbers(used) {
+                    let _ = page.slot(slot).leave();
+                }
+                return Err(self.give_up(page, taken, Refused::QueueDown(Some(death))));
+            }
+        }
+        let spare = children & !used;
+        if spare != 0 {
+            page.release(spare);
+        }
+        if taken.rouse {
+            self.ring();
+        }
+        while used != 0 {
+            let slot = used.trailing_zeros();
+            used &= used - 1;
+            sink(Ticket::new(page, slot, how, write_back >> slot & 1 != 0));
+        }
+        Ok(count)
+    }
+
+    /// The queue, if it is worth a try.
+    #[inline]
+    fn up(&self, id: QueueId) -> Result<&Queue, Refused> {
+        let Some(queue) = self.queues.find(id) else { return Err(Refused::QueueDown(None)) };
+        if !queue.health().is_up() {
+            return Err(down(queue));
+        }
+        Ok(queue)
+    }
+
+    #[inline]
+    fn claim(&self, wanted: u32) -> Result<(PageRef, Taken), Refused> {
+        let page = self.page();
+        let claim = if wanted == 1 { page.claims.claim() } else { page.claims.claim_many(wanted) };
+        match claim {
+            Claim::Taken { slots, rouse } => Ok((page, Taken { slots, rouse })),
+            Claim::Full | Claim::Retired => self.claim_again(wanted),
+        }
+    }
+
+    /// The page may have been replaced, in which case the new one is in its place.
+    #[cold]
+    fn claim_again(&self, wanted: u32) -> Result<(PageRef, Taken), Refused> {
+        if self.is_closed() {
+            return Err(Refused::Closed);
+        }
+        let page = self.page();
+        match page.claims.claim_many(wanted) {
+            Claim::Taken { slots, rouse } => Ok((page, Taken { slots, rouse })),
+            Claim::Full | Claim::Retired => Err(Refused::NoSlot),
+        }
+    }
+
+    /// The queue is full: whoever comes next, or the reaper, tries again.
+    #[cold]
+    fn put_off(&self, page: PageRef, slots: u64) {
+        page.counters.full.add(1);
+        page.backlog.put_back(slots);
+    }
+
+    /// Gives back what was taken for nothing. The reaper was taken out of its sleep for it all the same: nobody else will call it.
+    #[cold]
+    fn give_up(&self, page: PageRef, taken: Taken, why: Refused) -> Refused {
+        page.release(taken.slots);
+        if taken.rouse {
+            self.ring();
+        }
+        why
+    }
+}
+
+#[cold]
+fn down(queue: &Queue) -> Refused {
+    match queue.health().condition() {
+        Condition::Dead(death) => Refused::QueueDown(Some(death)),
+        Condition::Up | Condition::Suspect => Refused::QueueDown(None),
+    }
+}
+
+/// Writes the descriptor of an operation. Returns whether its destination is to be written back by the CPU.
+///
+/// # Safety
+/// `to` is valid for a write, and the caller's.
+#[inline(always)]
+pub(super) unsafe fn write(
+    op: &Operation,
+    manner: Manner,
+    queue: &Queue,
+    record: u64,
+    to: *mut Descriptor,
+) -> Result<bool, Unsuited> {
+    if let Operation::Copy { src, dst, len } = *op {
+        // SAFETY: the caller's promise.
+        if let Some(write_back) = unsafe { queue.copies().write(manner, (src, dst, len), record, to) } {
+            return Ok(write_back);
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { write_any(op, manner, queue, record, to) }
+}
+
+/// As [`write()`], for what has no template.
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+unsafe fn write_any(
+    op: &Operation,
+    manner: Manner,
+    queue: &Queue,
+    record: u64,
+    to: *mut Descriptor,
+) -> Result<bool, Unsuited> {
+    let prepared = prepare(op, manner, queue.limits(), record)?;
+    // SAFETY: the caller's promise.
+    unsafe { to.write(prepared.descriptor) };
+    Ok(prepared.write_back)
+}
+
+/// Slots that were taken.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    slots: u64,
+    /// The reaper sleeps: call it when they are published.
+    rouse: bool,
+}
+
+const _: () = assert!(LIST_LEN < 60, "a batch and its children fit a page");
+
+/// What a batch's own descriptor is.
+pub(super) fn batch_descriptor(list: *const Descriptor, count: usize, record: u64) -> Descriptor {
+    // At most LIST_LEN.
+    Descriptor::batch(list.addr() as u64, count as u32).report_to(record).with_flags(Flags::RCR)
+}

@@ -1,0 +1,136 @@
+//! Opens what carries out copies: the CPU engine with its sizes, and the work queues that there are, with the reaper as an ordinary poller.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use crate::arch::Capabilities;
+use crate::arch::memory::largest_cache;
+use crate::builder::offload::{Offload, OffloadConfig};
+use crate::error::Error;
+use crate::offload::cpu::calibrate::{self, CALIBRATION_LIMIT};
+use crate::offload::dsa::discover::{self, Found, NoWorkQueue, Skipped, Why, Wish, WorkQueue};
+use crate::offload::dsa::open::{self, Instructions, Wants};
+use crate::offload::dsa::queue::{Queue, Queues};
+use crate::offload::flow::{Flow, Reaper, Settings};
+use crate::offload::route::{Costs, Router};
+use crate::offload::{AT_ONCE_MAX, Center, CpuSizes, Device, SLICE};
+use crate::poll::PollerHandle;
+use crate::sched::shared::Shared;
+
+use super::{Handle, Where};
+
+/// Work queues that a runtime opens: two a device for four devices. More bring no throughput (a device's engines are shared by its queues), and each
+/// takes a mapping and a probe.
+const QUEUES_MAX: usize = 8;
+/// How long a shutdown waits for devices after the lanes have ended, beside the time that was left: answers take microseconds.
+const LAST_ANSWERS: Duration = Duration::from_millis(10);
+
+/// The reaper's handle, as soon as it has a lane: its bell.
+type Bell = Arc<OnceLock<PollerHandle<Reaper>>>;
+
+/// Its name in reports.
+const REAPER: &str = "dsa reaper";
+
+/// Measured once in a process: caches and memory are the machine's.
+static STREAMED_FROM: OnceLock<usize> = OnceLock::new();
+
+/// What all operations share, over queues that were opened before, and the reaper's bell if there are any.
+pub(super) fn center(config: &OffloadConfig, queues: Option<Queues>, shared: &Arc<Shared>) -> Center {
+    let streamed_from = match config.calibrate {
+        true => *STREAMED_FROM.get_or_init(|| {
+            let cache = largest_cache();
+            calibrate::streamed_from(cache, &calibrate::measure(cache, CALIBRATION_LIMIT))
+        }),
+        false => calibrate::streamed_from(largest_cache(), &[]),
+    };
+    let sizes = CpuSizes { at_once_max: AT_ONCE_MAX, slice: SLICE, streamed_from };
+    let settings = Settings { lanes: shared.lanes().len(), ..Settings::default() };
+    // Without memory for records there is no device; the CPU needs none.
+    let flow = queues.and_then(|queues| Flow::new(queues, settings).ok());
+    let router = || Router::new(Costs::STARTING, streamed_from);
+    let device = flow.map(|flow| Device { flow, router: router(), node: None, bound_ns: 0 });
+    Center::new(shared.clone(), sizes, device)
+}
+
+/// The queues, opened and tried. `None`: there are none, and none is demanded.
+pub(super) fn queues(config: &OffloadConfig, cpu: &Capabilities) -> Result<Option<Queues>, Error> {
+    if config.offload == Offload::Off {
+        return Ok(None);
+    }
+    let queues = Queues::new();
+    let mut opened = 0;
+    #[cfg(feature = "sim")]
+    for device in &config.models {
+        for queue in device.queues().map_err(|error| model_failed(&error))? {
+            opened += usize::from(queues.add(queue).is_ok());
+        }
+    }
+    #[cfg(feature = "sim")]
+    for null in &config.null {
+        opened += usize::from(queues.add(null.queue().map_err(|error| model_failed(&error))?).is_ok());
+    }
+    if opened > 0 {
+        return Ok(Some(queues));
+    }
+    let mut found = discover::find(&config.places);
+    found.queues.extend(config.explicit.iter().cloned());
+    let shares = discover::choose(&found.queues, &Wish::default());
+    let mut skipped = found.skipped;
+    let instructions = Instructions::of(cpu);
+    for share in shares.iter().take(QUEUES_MAX) {
+        let described: &WorkQueue = &found.queues[share.queue];
+        match open::open(described, instructions, Wants { batch_anyway: config.batch_anyway }) {
+            Ok(queue) => opened += usize::from(add(&queues, queue)),
+            Err(error) => skipped.push(Skipped {
+                path: described.node.clone(),
+                why: Why::NotOpened { error: error.to_string() },
+                remedy: Vec::new(),
+            }),
+        }
+    }
+    match (opened, config.offload) {
+        (0, Offload::Demand) => {
+            // Those that were found are among the skipped now, with what opening them came to.
+            let found = Found { skipped, ..Found::default() };
+            Err(NoWorkQueue::after(config.places.clone(), found, None).into())
+        }
+        (0, _) => Ok(None),
+        _ => Ok(Some(queues)),
+    }
+}
+
+fn add(queues: &Queues, queue: Queue) -> bool {
+    queues.add(queue).is_ok()
+}
+
+#[cfg(feature = "sim")]
+fn model_failed(error: &std::io::Error) -> Error {
+    Error::Knob {
+        knob: "model_device",
+        value: error.to_string(),
+        want: "a device model whose queues are enabled and not open elsewhere",
+    }
+}
+
+/// Gives the reaper to a lane.
+pub(super) fn spawn_reaper(handle: &Handle, center: &Center) -> Result<(), Error> {
+    let Some(device) = &center.device else { return Ok(()) };
+    let bell = Bell::default();
+    let rung = Arc::clone(&bell);
+    let ring = move || {
+        // Before it has a lane, it looks around anyway when it gets there.
+        if let Some(reaper) = rung.get() {
+            reaper.ring();
+        }
+    };
+    let Some(reaper) = device.flow.reaper(ring) else { return Ok(()) };
+    let _ = bell.set(handle.spawn_poller(Where::Any, REAPER, reaper)?);
+    Ok(())
+}
+
+/// After the lanes: what is outstanding is waited for, and then given up.
+pub(super) fn shutdown(center: &Center, deadline: Instant) {
+    if let Some(device) = &center.device {
+        let _ = device.flow.shutdown(deadline.max(Instant::now() + LAST_ANSWERS));
+    }
+}
