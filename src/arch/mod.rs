@@ -106,7 +106,7 @@ impl Capabilities {
     }
 
     /// The same cpu with MOVDIR64B and ENQCMD, whatever it states. As above: for those who execute neither.
-    #[cfg(test)]
+    #[cfg(any(test, all(feature = "sim", target_arch = "x86_64")))]
     pub(crate) fn with_emulated_enqcmd(self) -> Self {
         Self { movdir64b: Some(Movdir64b(())), enqcmd: Some(Enqcmd(())), ..self }
     }

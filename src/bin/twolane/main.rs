@@ -1,10 +1,12 @@
 //! `twolane`: what a machine is good for, and where lanes would run, before a service is started on it.
 //!
 //! The library decides everything; this program parses options, prints, and turns severities into exit codes. Files:
-//! `doctor` and `plan` are the commands, `probe` is a part of the former, `output` writes to a reader that may leave early,
+//! `doctor`, `plan` and (feature `sim`) `dsa_box` are the commands, `probe` is a part of the former, `output` writes to a reader that may leave early,
 //! `oneline` words what was wrong with the options.
 
 mod doctor;
+#[cfg(all(feature = "sim", target_arch = "x86_64"))]
+mod dsa_box;
 mod oneline;
 mod output;
 mod plan;
@@ -25,6 +27,8 @@ struct Options {
 #[derive(Debug, Subcommand)]
 enum Command {
     Doctor(doctor::Options),
+    #[cfg(all(feature = "sim", target_arch = "x86_64"))]
+    DsaBox(Box<dsa_box::Options>),
     Plan(plan::Options),
 }
 
@@ -35,6 +39,8 @@ fn main() -> ExitCode {
     let outcome = match Options::try_parse() {
         Ok(options) => match options.command {
             Command::Doctor(options) => doctor::run(&options),
+            #[cfg(all(feature = "sim", target_arch = "x86_64"))]
+            Command::DsaBox(options) => options.check().and_then(|options| dsa_box::run(&options)),
             Command::Plan(options) => plan::run(&options),
         },
         Err(error) if error.use_stderr() => Err(oneline::of(&error)),

@@ -5,7 +5,7 @@ use clap::error::ErrorKind;
 /// The first paragraphs of clap's message, up to its usage, in one line.
 pub fn of(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return "no command given: there are `doctor` and `plan` (see `twolane --help`)".to_owned();
+        return "no command given: there are `doctor`, `plan` and, if built with the feature `sim`, `dsa-box` (see `twolane --help`)".to_owned();
     }
     let message = error.to_string();
     let parts: Vec<&str> = message

@@ -12,6 +12,7 @@ pub(crate) mod prepare;
 pub(crate) mod queue;
 #[cfg(not(twolane_loom))]
 pub(crate) mod reopen;
+pub mod words;
 
 #[cfg(all(test, feature = "sim", not(twolane_loom)))]
 mod model_tests;

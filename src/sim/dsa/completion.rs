@@ -49,13 +49,11 @@ impl State {
             self.note(origin, descriptor, End::Silent(record));
             return false;
         };
-        let why = match self.write_record(origin, outcome.status, address, &record) {
+        let why = match self.write_record(origin, descriptor, outcome.status, address, &record) {
             Ok(()) => {
-                self.counters.records += 1;
                 if origin.child.is_none() {
                     self.watch.release(descriptor, origin.id);
                 }
-                self.note(origin, descriptor, End::Reported(record));
                 return true;
             }
             Err(why) => why,
@@ -69,6 +67,7 @@ impl State {
     fn write_record(
         &mut self,
         origin: Origin,
+        descriptor: &Descriptor,
         status: Status,
         address: u64,
         record: &CompletionRecord,
@@ -81,7 +80,12 @@ impl State {
         }
         self.record_page(origin, address)?;
         let bytes = record.to_bytes();
-        let written = memory::write(address + 1, &bytes[1..]).and_then(|()| memory::store_status(address, bytes[0]));
+        let written = memory::write(address + 1, &bytes[1..]).and_then(|()| {
+            // Noted before software can see it: it may be dead a moment later.
+            self.counters.records += 1;
+            self.note(origin, descriptor, End::Reported(*record));
+            memory::store_status(address, bytes[0]).inspect_err(|_| self.counters.records -= 1)
+        });
         written.map_err(|Inaccessible| {
             if self.profile.freedoms.watch {
                 let what = format!("the completion record at {address:#x} was unmapped, or made read-only, in flight");

@@ -2,17 +2,20 @@
 
 use std::fmt;
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::offload::dsa::abi::SwError;
 
+use super::bell::Bell;
 use super::config::{ConfigError, DeviceConfig, QueueMode};
 use super::counters::Counters;
+use super::front::Front;
 use super::page::Pages;
 use super::portal::ModelPortal;
 use super::profile::Profile;
@@ -31,8 +34,8 @@ pub struct Device(Arc<Inner>);
 
 struct Inner {
     state: Mutex<State>,
-    /// Something was submitted, or the threads are to stop.
-    work: Condvar,
+    /// Rung when something was submitted, or the threads are to stop.
+    work: Bell,
     pages: Pages,
 }
 
@@ -53,7 +56,7 @@ impl Device {
     pub fn new(config: DeviceConfig, profile: Profile) -> Result<Self, ConfigError> {
         config.check()?;
         let state = Mutex::new(State::new(config, profile));
-        Ok(Self(Arc::new(Inner { state, work: Condvar::new(), pages: Pages::default() })))
+        Ok(Self(Arc::new(Inner { state, work: Bell::new(), pages: Pages::default() })))
     }
 
     /// Opens a work queue, by number, for an address space.
@@ -141,8 +144,11 @@ impl Device {
         let mut fruitless = 0;
         // Relaxed: whoever sets it wakes this thread through the lock.
         while !stop.load(Ordering::Relaxed) {
+            // Before anything is looked at: what comes later rings.
+            let heard = self.0.work.count();
             let looked = self.0.pages.look(self);
             let mut state = self.lock();
+            let looked = looked | state.took_in;
             if state.pipeline.is_some() {
                 state.now = state.now.max(base + started.elapsed().as_nanos() as f64);
             }
@@ -152,25 +158,26 @@ impl Device {
             }
             if looked || steps > 0 {
                 fruitless = 0;
-                MutexGuard::unlock_fair(state);
+                state.let_others();
                 continue;
             }
             fruitless += 1;
-            self.rest(state, fruitless);
+            self.rest(state, fruitless, heard);
         }
     }
 
     /// Waits for work, as long as nothing can be missed.
-    fn rest(&self, mut state: MutexGuard<'_, State>, fruitless: u32) {
+    fn rest(&self, mut state: Held<'_>, fruitless: u32, heard: u32) {
         let due = state.next_due().map(|due| Duration::from_nanos((due - state.now).max(0.0) as u64));
         let looks = !self.0.pages.is_empty();
-        if (looks || due.is_some()) && fruitless < LOOKS_BEFORE_SLEEP {
-            drop(state);
+        let soon = looks || due.is_some() || state.has_fronts();
+        drop(state);
+        if soon && fruitless < LOOKS_BEFORE_SLEEP {
             std::thread::yield_now();
             return;
         }
         let most = if looks { PAGE_LOOK } else { IDLE };
-        self.0.work.wait_for(&mut state, due.map_or(most, |due| due.min(most)));
+        self.0.work.wait(heard, due.map_or(most, |due| due.min(most)));
     }
 
     /// Disables a queue at once: what it has queued or under way vanishes, half done and without a record. Portals to it are dead from then on, even
@@ -263,16 +270,66 @@ impl Device {
         self.lock().error = SwError::default();
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock()
+    pub(crate) fn lock(&self) -> Held<'_> {
+        let mut state = self.0.state.lock();
+        let took_in = state.take_in();
+        Held { state, took_in }
     }
 
     pub(crate) fn wake(&self) {
-        self.0.work.notify_one();
+        self.0.work.ring();
+    }
+
+    /// Puts a front before a client's queue, for submissions that may take no lock.
+    ///
+    /// # Safety
+    /// This device, or a clone of it, lives until no call of the front's verbs is under way that began before the [`detach`](Self::detach).
+    pub(crate) unsafe fn attach(&self, front: &'static Front, client: usize) {
+        // SAFETY: the bell is this device's; the rest is the caller's promise.
+        unsafe { self.lock().attach(front, client, &self.0.work) };
+    }
+
+    /// Takes a front away. Nobody submits to it any more.
+    pub(crate) fn detach(&self, front: &'static Front) {
+        self.lock().detach(front);
     }
 
     pub(crate) fn pages(&self) -> &Pages {
         &self.0.pages
+    }
+}
+
+/// The device's state, while nobody else has it. What fronts hold was taken in, and they are told what has changed when this drops.
+pub(crate) struct Held<'a> {
+    state: MutexGuard<'a, State>,
+    /// Fronts held something.
+    pub(crate) took_in: bool,
+}
+
+impl Held<'_> {
+    /// Gives the state back, to who waits for it if there is somebody.
+    fn let_others(mut self) {
+        self.state.publish();
+        MutexGuard::bump(&mut self.state);
+    }
+}
+
+impl Deref for Held<'_> {
+    type Target = State;
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.state.publish();
     }
 }
 
@@ -304,7 +361,7 @@ impl Drop for Driven {
             // Relaxed: the lock orders it before the thread's next look.
             self.stop.store(true, Ordering::Relaxed);
         }
-        self.device.0.work.notify_all();
+        self.device.wake();
         if let Some(thread) = self.thread.take() {
             // A panic of the model's is a defect that the test has to see; but not one panic in another.
             let outcome = thread.join();

@@ -57,16 +57,22 @@
 //! specification leaves a choice, it makes one that the specification allows, or in [`Profile::compat`] the one that programs in use expect.
 
 mod batch;
+mod bell;
 mod checks;
 mod completion;
 mod config;
 mod counters;
 mod crc;
+#[allow(unsafe_code)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // as `front`
 mod device;
 #[allow(unsafe_code)]
 pub(crate) mod driver;
 mod execute;
 mod faults;
+#[allow(unsafe_code)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // traps are the only ones to submit through it
+pub(crate) mod front;
 mod life;
 #[allow(unsafe_code)]
 mod memory;
@@ -89,6 +95,7 @@ mod trace;
 pub mod tree;
 mod violations;
 mod watch;
+pub mod words;
 
 pub use config::{ConfigError, DeviceConfig, KernelProfile, QueueConfig, QueueMode, RefusesBatch};
 pub use counters::Counters;

@@ -124,6 +124,12 @@ impl ModelPortal {
         Ok(())
     }
 
+    /// Whose submissions they are, by number in the device.
+    #[cfg(target_arch = "x86_64")] // for traps
+    pub(crate) fn client(&self) -> usize {
+        self.client
+    }
+
     pub(crate) fn is_forked(&self) -> bool {
         self.check_process().is_err()
     }

@@ -1,7 +1,11 @@
 //! Where the specification leaves a choice, what does this device do?
 
+use std::sync::Arc;
+
+use super::counters::Counters;
 use super::faults::Faults;
 use super::timing::Timing;
+use super::trace::TraceEntry;
 
 /// How the device behaves within, and where asked to beyond, what the specification promises.
 ///
@@ -22,7 +26,20 @@ pub struct Profile {
     pub(crate) timing: Option<Timing>,
     pub(crate) data: bool,
     pub(crate) trace: usize,
+    pub(crate) observer: Option<Observer>,
     pub(crate) freedoms: Freedoms,
+}
+
+/// Who is told of each descriptor as it ends.
+#[derive(Clone)]
+pub(crate) struct Observer(pub(crate) Arc<Observe>);
+
+type Observe = dyn Fn(&TraceEntry, &Counters) + Send + Sync;
+
+impl std::fmt::Debug for Observer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Observer")
+    }
 }
 
 /// Each choice of its own. All on: strict; all off: compat.
@@ -71,13 +88,29 @@ impl Profile {
     ///
     /// Everything is drawn from `seed`. With a device driven by hand, equal seeds and equal calls give equal behaviour.
     pub fn strict(seed: u64) -> Self {
-        Self { seed, faults: Faults::none(), timing: None, data: true, trace: 0, freedoms: Freedoms::all(true) }
+        Self {
+            seed,
+            faults: Faults::none(),
+            timing: None,
+            data: true,
+            trace: 0,
+            observer: None,
+            freedoms: Freedoms::all(true),
+        }
     }
 
     /// What programs in use need: descriptors and batches in order, no garbage, no complaint about records that are reused or not cleared, no
     /// fault that nobody asked for; a bad address gives 0x03.
     pub fn compat() -> Self {
-        Self { seed: 0, faults: Faults::none(), timing: None, data: true, trace: 0, freedoms: Freedoms::all(false) }
+        Self {
+            seed: 0,
+            faults: Faults::none(),
+            timing: None,
+            data: true,
+            trace: 0,
+            observer: None,
+            freedoms: Freedoms::all(false),
+        }
     }
 
     /// Injects faults.
@@ -141,6 +174,16 @@ impl Profile {
     #[must_use]
     pub fn watch(mut self, on: bool) -> Self {
         self.freedoms.watch = on;
+        self
+    }
+
+    /// Calls `observer` with each descriptor that ends and with the counts so far, **before** software can see the end: what a program dies of is
+    /// told before it dies. In the rare case that the record's page is unmapped in that very moment, the end is told a second time, as lost.
+    ///
+    /// It is called under the device's lock: it must not use the device, and everything waits while it runs.
+    #[must_use]
+    pub fn observe(mut self, observer: impl Fn(&TraceEntry, &Counters) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Observer(Arc::new(observer)));
         self
     }
 

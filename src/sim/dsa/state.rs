@@ -10,6 +10,7 @@ use super::config::DeviceConfig;
 use super::counters::Counters;
 use super::execute::access::{Reached, Weather};
 use super::execute::{Execute, Outcome};
+use super::front::Attached;
 use super::pipeline::Pipeline;
 use super::profile::Profile;
 use super::queue::{Queue, QueueState};
@@ -24,6 +25,8 @@ pub(crate) struct State {
     pub(crate) life: DeviceState,
     pub(crate) queues: Vec<Queue>,
     pub(crate) clients: Vec<Client>,
+    /// Where descriptors come from that instructions of traps submit.
+    pub(crate) fronts: Vec<Attached>,
     pub(crate) running: Vec<Running>,
     pub(crate) weather: Weather,
     /// For the freedoms; the weather has dice of its own.
@@ -101,6 +104,7 @@ impl State {
             life: DeviceState::Enabled,
             queues,
             clients: Vec::new(),
+            fronts: Vec::new(),
             running: Vec::new(),
             weather: Weather::new(profile.faults, profile.seed ^ WEATHER),
             dice: Dice::new(profile.seed),
@@ -134,7 +138,16 @@ impl State {
         let pasid = self.space(origin.client).pasid();
         let at_ns = self.now as u64;
         let Origin { id, child, queue, .. } = origin;
-        self.trace.push(|| TraceEntry { id, child, queue, pasid, descriptor: *descriptor, end, at_ns });
+        let entry = || TraceEntry { id, child, queue, pasid, descriptor: *descriptor, end, at_ns };
+        match &self.profile.observer {
+            Some(observer) => {
+                self.counters.violations = self.watch.count;
+                let entry = entry();
+                (observer.0)(&entry, &self.counters);
+                self.trace.push(|| entry);
+            }
+            None => self.trace.push(entry),
+        }
     }
 
     /// A descriptor whose record will never come, with so many operations in it.

@@ -168,7 +168,7 @@ impl State {
         admission
     }
 
-    fn accept(&mut self, client: usize, queue: usize, descriptor: &Descriptor) {
+    pub(super) fn accept(&mut self, client: usize, queue: usize, descriptor: &Descriptor) {
         let id = self.next_id;
         self.next_id += 1;
         self.counters.accepted += 1;

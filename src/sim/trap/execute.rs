@@ -1,4 +1,4 @@
-//! What does the instruction do? A pure function of the registers, the time, the monitor and how the pretended cpu behaves;
+//! What does a wait instruction do? A pure function of the registers, the time, the monitor and how the pretended cpu behaves;
 //! `handler` carries it out.
 
 use super::Fault;
@@ -12,7 +12,7 @@ pub(super) struct Registers {
 }
 
 impl Registers {
-    fn full(&self, number: u8) -> u64 {
+    pub(super) fn full(&self, number: u8) -> u64 {
         self.general[usize::from(number & 15)]
     }
     /// Truncation is meant: the low half.
@@ -95,7 +95,7 @@ pub(super) fn execute(decoded: &Decoded, registers: &Registers, now: u64, armed:
         if decoded.address_32 { address & u64::from(u32::MAX) } else { address }
     };
     let arm = |address: u64| {
-        if decoded.segment {
+        if decoded.segment.is_some() {
             Action::NotOurs
         } else if is_canonical(address) {
             Action::Arm { address }
@@ -127,6 +127,8 @@ pub(super) fn execute(decoded: &Decoded, registers: &Registers, now: u64, armed:
             let longer = ticks.map(|ticks| ticks + model.grace);
             Action::Wait(Wait { asked: ticks, ..wait(longer, 0, now, Some(armed), model) })
         }
+        // `submit` has the word on those.
+        Op::Submit(..) => Action::NotOurs,
     }
 }
 
@@ -162,7 +164,7 @@ fn wait(ticks: Option<u64>, os_limit: u64, now: u64, armed: Option<bool>, model:
 }
 
 /// CF, PF, AF, ZF, SF and OF.
-const ARITHMETIC: u64 = 0x8d5;
+pub(super) const ARITHMETIC: u64 = 0x8d5;
 const CF: u64 = 1;
 
 /// The flags after a wait of WAITPKG's: all arithmetic ones clear, and CF if the operating system's limit ended it.
@@ -171,7 +173,7 @@ pub(super) fn flags_after(flags: u64, limited: bool) -> u64 {
 }
 
 /// Whether the upper bits are copies of bit 47. (Cpus with 57 bits of address allow more; user memory is in these.)
-fn is_canonical(address: u64) -> bool {
+pub(super) fn is_canonical(address: u64) -> bool {
     const SHIFT: u32 = 64 - 48;
     // Signed, so that the shift back copies the highest bit.
     ((address << SHIFT) as i64 >> SHIFT) as u64 == address
@@ -179,13 +181,14 @@ fn is_canonical(address: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::decode::Segment;
     use super::*;
 
     const PLAIN: Model = Model { os_limit: 0, instant: false, spurious: false, hears: true, overshoot: 0, grace: 0 };
     const NOW: u64 = 1 << 40;
 
     fn decoded(op: Op) -> Decoded {
-        Decoded { op, length: 4, address_32: false, segment: false }
+        Decoded { op, length: 4, address_32: false, segment: None }
     }
 
     fn registers(set: &[(u8, u64)]) -> Registers {
@@ -286,7 +289,7 @@ mod tests {
         assert_eq!(execute(umonitor), Action::Arm { address: 0x1_2345_6780 });
         assert_eq!(execute(Decoded { address_32: true, ..umonitor }), Action::Arm { address: 0x2345_6780 });
         assert_eq!(execute(Decoded { address_32: true, ..decoded(Op::Monitorx) }), Action::Arm { address: 0x40 });
-        assert_eq!(execute(Decoded { segment: true, ..umonitor }), Action::NotOurs);
+        assert_eq!(execute(Decoded { segment: Some(Segment::Fs), ..umonitor }), Action::NotOurs);
     }
 
     #[test]

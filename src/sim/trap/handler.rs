@@ -11,36 +11,65 @@ use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 
-use super::decode::{Decoded, LENGTH_MAX, Op, decode};
+use super::decode::{Decoded, How, LENGTH_MAX, Op, Store, decode};
 use super::execute::{Action, End, Model, Registers, Wait, execute, flags_after};
-use super::{Behaviour, Counts, Fault, Moment};
+use super::memory::{first_page_end, is_readable, read_64, segment_base, store_64};
+use super::submit::{self, Addresses, Deed, Place};
+use super::{Behaviour, Counts, Fault, Moment, maps, portals};
 use crate::arch::ticks;
+use crate::offload::dsa::abi::Descriptor;
+use crate::sim::dsa::Enqcmd;
 
 /// Held by the scene that lasts.
 pub(super) static ONE_SCENE: Mutex<()> = Mutex::new(());
 
-/// What handled SIGILL before. Set before the handler is installed, so that the handler finds it.
-static BEFORE: OnceCell<libc::sigaction> = OnceCell::new();
+/// What handled SIGILL, SIGSEGV and SIGBUS before. Set before the handler is installed, so that the handler finds it.
+static BEFORE_SIGILL: OnceCell<libc::sigaction> = OnceCell::new();
+static BEFORE_SIGSEGV: OnceCell<libc::sigaction> = OnceCell::new();
+static BEFORE_SIGBUS: OnceCell<libc::sigaction> = OnceCell::new();
 
-/// Installs the handler unless it is.
+/// Installs the handler of what a cpu does not know, unless it is.
 pub(super) fn install() -> io::Result<()> {
     static ONCE: OnceCell<()> = OnceCell::new();
+    ONCE.get_or_try_init(|| install_one(libc::SIGILL, &BEFORE_SIGILL, on_sigill)).copied()
+}
+
+/// Installs the handlers of what goes to portals, unless they are.
+pub(super) fn install_for_portals() -> io::Result<()> {
+    static ONCE: OnceCell<()> = OnceCell::new();
     ONCE.get_or_try_init(|| {
-        // Asked for first: a trap may come as soon as the handler is in.
-        let before = action_of(libc::SIGILL)?;
-        let _ = BEFORE.set(before);
-        // SAFETY: all zeroes is a valid `sigaction`, one with an empty mask.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = on_sigill as *const () as usize;
-        // NODEFER: a handler that calls on may raise SIGILL itself. ONSTACK: the stack may be what is short.
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART;
-        // SAFETY: the action is complete and its handler has the signature that SA_SIGINFO asks for.
-        match unsafe { libc::sigaction(libc::SIGILL, &action, ptr::null_mut()) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        install_one(libc::SIGSEGV, &BEFORE_SIGSEGV, on_fault)?;
+        install_one(libc::SIGBUS, &BEFORE_SIGBUS, on_fault)
     })
     .copied()
+}
+
+type Handler = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
+
+fn install_one(signal: c_int, before: &OnceCell<libc::sigaction>, handler: Handler) -> io::Result<()> {
+    // Asked for first: a trap may come as soon as the handler is in. (Set already: a call before this one got half way.)
+    let _ = before.set(action_of(signal)?);
+    // SAFETY: all zeroes is a valid `sigaction`.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler as *const () as usize;
+    // NODEFER: a handler that calls on may raise the signal itself. ONSTACK: the stack may be what is short.
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART;
+    // Others wait until the instruction is over, as they would for one of the cpu's. Their handlers would find the alternate stack in use, and a trap
+    // of their own none left on it. Faults cannot wait: a fault in here has to be told.
+    const NEVER_PUT_OFF: [c_int; 6] =
+        [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGABRT];
+    // SAFETY: fills a set, and takes signals that exist out of it.
+    unsafe {
+        libc::sigfillset(&mut action.sa_mask);
+        for signal in NEVER_PUT_OFF {
+            libc::sigdelset(&mut action.sa_mask, signal);
+        }
+    }
+    // SAFETY: the action is complete and its handler has the signature that SA_SIGINFO asks for.
+    match unsafe { libc::sigaction(signal, &action, ptr::null_mut()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 fn action_of(signal: c_int) -> io::Result<libc::sigaction> {
@@ -116,10 +145,14 @@ enum Count {
     LongestAsked,
     Faults,
     PassedOn,
+    Movdir64b,
+    Stores,
+    Enqcmd,
+    EnqcmdRetry,
 }
 
 impl Count {
-    const N: usize = Self::PassedOn as usize + 1;
+    const N: usize = Self::EnqcmdRetry as usize + 1;
 
     fn one(self) {
         COUNTERS[self as usize].fetch_add(1, Relaxed);
@@ -150,6 +183,10 @@ pub(super) fn counts() -> Counts {
         longest_asked: Count::LongestAsked.read(),
         faults: Count::Faults.read(),
         passed_on: Count::PassedOn.read(),
+        movdir64b: Count::Movdir64b.read(),
+        stores: Count::Stores.read(),
+        enqcmd: Count::Enqcmd.read(),
+        enqcmd_retry: Count::EnqcmdRetry.read(),
     }
 }
 
@@ -206,6 +243,15 @@ thread_local! {
     /// The thread's monitor, as if the thread had a cpu for itself. Const and without a destructor, so that reading it is reading
     /// memory.
     static MONITOR: Cell<Option<Monitor>> = const { Cell::new(None) };
+    /// A fault that the thread is about to get from this handler. Const and without a destructor, as above.
+    static RAISED: Cell<Option<Raised>> = const { Cell::new(None) };
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Raised {
+    at: u64,
+    code: c_int,
+    address: u64,
 }
 
 /// The general registers by number, as the kernel keeps them.
@@ -228,36 +274,176 @@ const GENERAL: [c_int; 16] = [
     libc::REG_R15,
 ];
 
-extern "C" fn on_sigill(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+/// The context's beginning and end of every handler: `errno` is kept.
+fn keeping_errno(context: *mut c_void, body: impl FnOnce(&mut ucontext_t)) {
     // SAFETY: the thread's own, always there.
     let errno = unsafe { *libc::__errno_location() };
     // SAFETY: the kernel hands a context to handlers that are installed with SA_SIGINFO, alone for as long as they run.
-    let cpu = unsafe { &mut *context.cast::<ucontext_t>() };
-    let at = cpu.uc_mcontext.gregs[libc::REG_RIP as usize] as u64;
-    match decode(|n| Some(code_byte(at, n))) {
-        Some(decoded) => carry_out(&decoded, cpu, signal, info),
-        None => pass_on(signal, info, cpu),
-    }
+    body(unsafe { &mut *context.cast::<ucontext_t>() });
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// A byte of the instruction.
-fn code_byte(at: u64, n: usize) -> u8 {
-    debug_assert!(n < LENGTH_MAX);
-    let address = at.wrapping_add(n as u64) as usize;
-    // SAFETY: the cpu found the instruction unknown, so it has fetched all bytes up to the one that decides, and the decoder asks
-    // for no more (a test of its own); memory that can be executed but not read is not made by any compiler or loader here.
-    unsafe { ptr::with_exposed_provenance::<u8>(address).read_volatile() }
+extern "C" fn on_sigill(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    keeping_errno(context, |cpu| {
+        let at = instruction(cpu);
+        let decoded = decode(|n| code_byte(at, n));
+        let is_ours = match &decoded {
+            Some(decoded @ Decoded { op: Op::Submit(how, store), .. }) => {
+                submit(*how, store, decoded, cpu, Cause::Unknown)
+            }
+            Some(decoded) => carry_out(decoded, cpu),
+            None => false,
+        };
+        if !is_ours {
+            pass_on(signal, info, cpu);
+        }
+    });
 }
 
-fn carry_out(decoded: &Decoded, cpu: &mut ucontext_t, signal: c_int, info: *mut siginfo_t) {
-    let general = GENERAL.map(|register| cpu.uc_mcontext.gregs[register as usize] as u64);
-    let registers = Registers { general };
+/// SIGSEGV and SIGBUS: what went to a portal is carried out, and nothing else.
+extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    keeping_errno(context, |cpu| {
+        if !fault_is_ours(signal, info, cpu) {
+            pass_on(signal, info, cpu);
+        }
+    });
+}
+
+/// `si_code` for #GP, for an address that is not mapped, one that is protected, and for one beyond a file's end.
+const SI_KERNEL: c_int = 0x80;
+const SEGV_MAPERR: c_int = 1;
+const SEGV_ACCERR: c_int = 2;
+const BUS_ADRERR: c_int = 2;
+
+/// Carries the instruction out, if it is one that submits and has met a portal. Everything else is told apart before a byte of code is looked at,
+/// since that may be what is missing.
+fn fault_is_ours(signal: c_int, info: *const siginfo_t, cpu: &mut ucontext_t) -> bool {
+    // SAFETY: the kernel hands information to handlers that are installed with SA_SIGINFO; for these signals it has an address (which means nothing
+    // where another process has sent it, and then the code says so).
+    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as u64) };
+    let at = instruction(cpu);
+    // A fault that this handler raised itself is somebody else's to handle.
+    if RAISED.take() == Some(Raised { at, code, address }) || !portals::has_any() {
+        return false;
+    }
+    let cause = match (signal, code) {
+        (libc::SIGSEGV, SI_KERNEL) => Cause::GeneralProtection,
+        (libc::SIGSEGV, SEGV_MAPERR | SEGV_ACCERR) if portals::has_page(address) => Cause::Access,
+        (libc::SIGBUS, BUS_ADRERR) if portals::has_files() => Cause::Access,
+        _ => return false,
+    };
+    if !is_readable(at) {
+        return false;
+    }
+    match decode(|n| code_byte(at, n)) {
+        Some(decoded @ Decoded { op: Op::Submit(how, store), .. }) => submit(how, &store, &decoded, cpu, cause),
+        _ => false,
+    }
+}
+
+/// Why an instruction is here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// The cpu does not know it.
+    Unknown,
+    /// #GP: an ENQCMD without a PASID, or a fault of the program's.
+    GeneralProtection,
+    /// An access to a page that lets nobody.
+    Access,
+}
+
+/// Carries out an instruction that moves 64 bytes. `false`: nothing was done, it is not ours.
+fn submit(how: How, store: &Store, decoded: &Decoded, cpu: &mut ucontext_t, cause: Cause) -> bool {
+    let registers = registers(cpu);
+    let base = decoded.segment.map_or(0, segment_base);
+    let addresses = submit::addresses(decoded, store, &registers, instruction(cpu), base);
+    // What the cpu itself found wrong is passed on as it came.
+    if let Err(fault) = submit::check(how, addresses) {
+        return if cause == Cause::Unknown { raise(fault, cpu) } else { false };
+    }
+    if cause == Cause::GeneralProtection && how != How::Enqcmd {
+        return false;
+    }
+    let Addresses { to, from } = addresses;
+    let bytes = match read_64(from) {
+        Ok(bytes) => bytes,
+        // The access that trapped may be this one.
+        Err(_) if cause == Cause::Access => return false,
+        Err(address) => return raise(Fault::Page(address), cpu),
+    };
+    let place = portals::at(to);
+    if cause == Cause::Access && matches!(place, Place::Memory | Place::Unknown) {
+        return false;
+    }
+    let descriptor = Descriptor::from_bytes(&bytes);
+    match submit::decide(how, place, to, &bytes) {
+        Deed::Ask(portal) => {
+            Count::Enqcmd.one();
+            answer(portal.front().enqcmd(&descriptor) == Enqcmd::Retry, cpu);
+        }
+        Deed::Refuse => {
+            Count::Enqcmd.one();
+            answer(true, cpu);
+        }
+        Deed::Post(portal) => {
+            Count::Movdir64b.one();
+            portal.front().movdir64b(&descriptor);
+        }
+        Deed::Store => {
+            Count::Stores.one();
+            // SAFETY: the program's own store: the address is aligned (checked above) and was mapped for writing a moment ago. If it is not any more, the
+            // store faults, as the program's would.
+            unsafe { store_64(to, &bytes) };
+        }
+        Deed::Fault(fault) => return raise(fault, cpu),
+        Deed::NotOurs => return false,
+    }
+    step_over(decoded, cpu);
+    true
+}
+
+/// ENQCMD's answer.
+fn answer(retry: bool, cpu: &mut ucontext_t) {
+    if retry {
+        Count::EnqcmdRetry.one();
+    }
+    let flags = &mut cpu.uc_mcontext.gregs[libc::REG_EFL as usize];
+    *flags = submit::flags_after(*flags as u64, retry) as i64;
+}
+
+fn instruction(cpu: &ucontext_t) -> u64 {
+    cpu.uc_mcontext.gregs[libc::REG_RIP as usize] as u64
+}
+
+fn step_over(decoded: &Decoded, cpu: &mut ucontext_t) {
+    cpu.uc_mcontext.gregs[libc::REG_RIP as usize] += i64::from(decoded.length);
+}
+
+fn registers(cpu: &ucontext_t) -> Registers {
+    Registers { general: GENERAL.map(|register| cpu.uc_mcontext.gregs[register as usize] as u64) }
+}
+
+/// A byte of the instruction.
+fn code_byte(at: u64, n: usize) -> Option<u8> {
+    debug_assert!(n < LENGTH_MAX);
+    let address = at.wrapping_add(n as u64);
+    // The cpu has fetched the byte that decides what it is, if not those behind it.
+    if address >= first_page_end(at) && !is_readable(address) {
+        return None;
+    }
+    // SAFETY: either in a page that the cpu has fetched the instruction's first byte from (or that was just seen to be readable, for faults), or seen to
+    // be readable now; memory that can be executed but not read is not made by any compiler or loader here.
+    Some(unsafe { ptr::with_exposed_provenance::<u8>(address as usize).read_volatile() })
+}
+
+/// Carries out a wait instruction. `false`: it is not ours.
+fn carry_out(decoded: &Decoded, cpu: &mut ucontext_t) -> bool {
+    let registers = registers(cpu);
     let armed = MONITOR.get().is_some();
     let action = execute(decoded, &registers, ticks(), armed, &model());
     if action == Action::NotOurs {
-        return pass_on(signal, info, cpu);
+        return false;
     }
     count_executed(decoded.op, &registers);
     match action {
@@ -276,7 +462,8 @@ fn carry_out(decoded: &Decoded, cpu: &mut ucontext_t, signal: c_int, info: *mut 
         }
         Action::NotOurs => {} // passed on above
     }
-    cpu.uc_mcontext.gregs[libc::REG_RIP as usize] += i64::from(decoded.length);
+    step_over(decoded, cpu);
+    true
 }
 
 fn count_executed(op: Op, registers: &Registers) {
@@ -286,6 +473,7 @@ fn count_executed(op: Op, registers: &Registers) {
         Op::Umonitor { .. } => (Count::Umonitor, None),
         Op::Monitorx => (Count::Monitorx, None),
         Op::Mwaitx => (Count::Mwaitx, None),
+        Op::Submit(..) => return, // counted by what it does
     };
     count.one();
     if state.is_some_and(|register| registers.general[usize::from(register)] & 1 == 1) {
@@ -357,17 +545,6 @@ fn sleep(wait: &Wait) -> Ended {
     end
 }
 
-/// Whether a byte can be read there. The kernel looks, since a fault in here would be reported at the wrong place.
-fn is_readable(address: u64) -> bool {
-    let mut byte = 0_u8;
-    let to = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
-    let from = libc::iovec { iov_base: ptr::with_exposed_provenance_mut(address as usize), iov_len: 1 };
-    // SAFETY: reads at most a byte of this process into `byte`; addresses that are none are an error of the call.
-    let read = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
-    // SAFETY: the thread's own.
-    read == 1 || unsafe { *libc::__errno_location() } != libc::EFAULT // a sandbox forbids the question
-}
-
 /// What a line holds. By instructions of its own, since others write there, and in words of any width.
 ///
 /// # Safety
@@ -385,12 +562,9 @@ unsafe fn read_line(line: *const u64) -> Line {
 }
 
 /// Raises what the kernel would send for a fault of the instruction: SIGSEGV, at the instruction. It is blocked until the
-/// handler returns, so that it finds the thread where the fault was.
-fn raise(fault: Fault, cpu: &mut ucontext_t) {
+/// handler returns, so that it finds the thread where the fault was. Always `true`: the instruction is dealt with.
+fn raise(fault: Fault, cpu: &mut ucontext_t) -> bool {
     Count::Faults.one();
-    /// `si_code` for #GP, and for an address that is not mapped.
-    const SI_KERNEL: c_int = 0x80;
-    const SEGV_MAPERR: c_int = 1;
     /// What the kernel fills in for a fault: the beginning of `siginfo_t`.
     #[repr(C)]
     struct FaultInfo {
@@ -403,6 +577,7 @@ fn raise(fault: Fault, cpu: &mut ucontext_t) {
     const { assert!(size_of::<FaultInfo>() == size_of::<siginfo_t>()) };
     let (code, address) = match fault {
         Fault::GeneralProtection => (SI_KERNEL, 0),
+        Fault::Page(address) if maps::find(address).is_ok_and(|mapping| mapping.is_some()) => (SEGV_ACCERR, address),
         Fault::Page(address) => (SEGV_MAPERR, address),
     };
     let info = FaultInfo { signal: libc::SIGSEGV, errno: 0, code, address, rest: [0; 13] };
@@ -424,14 +599,25 @@ fn raise(fault: Fault, cpu: &mut ucontext_t) {
         libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), ptr::null_mut());
         libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), libc::gettid(), libc::SIGSEGV, &raw const info);
     }
+    // For the handler here, which is the next to get it if nobody has put another in its place.
+    RAISED.set(Some(Raised { at: instruction(cpu), code, address }));
+    true
 }
 
 /// What is not ours goes where it would have gone.
 fn pass_on(signal: c_int, info: *mut siginfo_t, cpu: &mut ucontext_t) {
     Count::PassedOn.one();
-    let before = BEFORE.get().map_or((libc::SIG_DFL, 0), |action| (action.sa_sigaction, action.sa_flags));
+    let before = match signal {
+        libc::SIGILL => &BEFORE_SIGILL,
+        libc::SIGSEGV => &BEFORE_SIGSEGV,
+        _ => &BEFORE_SIGBUS,
+    };
+    let before = before.get().map_or((libc::SIG_DFL, 0), |action| (action.sa_sigaction, action.sa_flags));
+    // What this handler puts off, that one may not want to.
+    // SAFETY: a set that the kernel wrote.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &cpu.uc_sigmask, ptr::null_mut()) };
     match before {
-        // The instruction is executed again when this returns, and then kills. (A SIGILL that is ignored does, too.)
+        // The instruction is executed again when this returns, and then kills. (A fault that is ignored does, too.)
         (libc::SIG_DFL | libc::SIG_IGN, _) => die_of(signal),
         (handler, flags) if flags & libc::SA_SIGINFO != 0 => {
             // SAFETY: it was installed as a handler of three arguments.

@@ -1,5 +1,5 @@
-//! Wait instructions for machines whose cpu has none: TPAUSE, UMONITOR, UMWAIT, MONITORX and MWAITX raise SIGILL there, and
-//! a handler carries them out.
+//! Instructions for machines whose cpu has none of them. Those that wait (TPAUSE, UMONITOR, UMWAIT, MONITORX and MWAITX) and those that submit to a
+//! device (MOVDIR64B and ENQCMD) raise a signal there, and a handler carries them out.
 //!
 //! So the very machine code that waits on other machines runs on this one, under tests that can say how the cpu behaves:
 //! by the manual, or in each of the ways in which real cpus, kernels and hypervisors surprise. What it shows: encodings,
@@ -43,16 +43,44 @@
 //! already, or that is undone at once, may go unseen. The line has to stay mapped while it is waited on. FS and GS
 //! prefixes are not pretended; such an instruction stays illegal.
 //!
+//! # Submissions
+//! [`Trap::portal`] puts a queue of the [device model](crate::sim::dsa) behind a page, [`Trap::node`] behind an empty file that a driver opens and
+//! maps as it does `/dev/dsa/wq0.0`. Then the very code that submits to real queues submits to the model:
+//!
+//! | | arrives as |
+//! |---|---|
+//! | MOVDIR64B where the cpu has it | SIGSEGV by address (a page of ours), SIGBUS (a mapped node): elsewhere it just executes |
+//! | ENQCMD where the cpu has it but no PASID, as under hypervisors that hide it | SIGSEGV for a general protection fault, without an address |
+//! | either where the cpu has not | SIGILL, wherever it goes to: MOVDIR64B to ordinary memory is carried out as a store |
+//!
+//! As the manual has it: the destination is aligned to 64 bytes and ENQCMD's first word is zero, else #GP; the source is read at any alignment, in FS and
+//! GS too; ENQCMD clears the arithmetic flags and sets ZF for "retry", also where no portal is; MOVDIR64B leaves flags alone; ENQCMDS is the
+//! kernel's, #GP. ENQCMD is answered in the handler, by the queue's state and by how full it is; descriptors go into a ring, out of which the
+//! device takes them when anybody looks at it, its own thread ([`Device::spawn`](crate::sim::dsa::Device::spawn)) first.
+//!
+//! What it does not show: time (a trap takes microseconds), weak ordering (a trap is a full barrier, so a missing fence is not seen), that a store to a
+//! portal is one piece, and addresses in the stack segment that are not canonical (#SS; #GP here). It was never seen on a cpu with ENQCMD and a PASID.
+//!
 //! # Signals
-//! The handler lives in the process from then on. It allocates nothing, takes no lock and keeps `errno`. A SIGILL for anything
+//! The handlers live in the process from then on: for SIGILL after [`Trap::install`], for SIGSEGV and SIGBUS after the first portal. They allocate
+//! nothing, take no lock, keep `errno` and need about two kilobytes of an alternate stack. A signal for anything
 //! else goes to the handler that was there before, or kills the process as it would have. Installing a handler of your own
-//! for SIGILL afterwards takes the traps out, unless yours calls on. On a cpu that has one of the instructions, it simply
+//! afterwards takes the traps out, unless yours calls on. On a cpu that has one of the instructions, it simply
 //! executes, also where a hypervisor hides it: ask [`Trap::carries_out`].
 
 mod decode;
+#[cfg(test)]
+pub(crate) mod driver_tests;
 mod execute;
 mod handler;
+mod maps;
+mod memory;
 mod native;
+mod portal;
+mod portals;
+mod submit;
+
+pub use portal::TrappedPortal;
 
 use std::io;
 use std::sync::atomic::AtomicU32;
@@ -239,8 +267,16 @@ pub struct Counts {
     pub longest_asked: u64,
     /// Instructions that faulted: reserved bits, addresses that are none.
     pub faults: u64,
-    /// SIGILLs that were passed on.
+    /// Signals that were passed on.
     pub passed_on: u64,
+    /// MOVDIR64B to a portal.
+    pub movdir64b: u64,
+    /// MOVDIR64B to memory, on a cpu that has no such instruction.
+    pub stores: u64,
+    /// ENQCMD that got an answer.
+    pub enqcmd: u64,
+    /// ENQCMD that was told to retry.
+    pub enqcmd_retry: u64,
 }
 
 /// An exception that an instruction raises.
@@ -248,6 +284,6 @@ pub struct Counts {
 enum Fault {
     /// #GP.
     GeneralProtection,
-    /// #PF, at an address that cannot be read.
+    /// #PF, at an address that cannot be accessed.
     Page(u64),
 }

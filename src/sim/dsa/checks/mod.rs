@@ -75,6 +75,11 @@ pub(crate) fn check(case: &Case<'_>, shuffle: Option<&mut Dice>) -> Result<(), R
     refusal.map_or(Ok(()), Err)
 }
 
+/// Everything that is wrong with a descriptor, in the default order.
+pub(crate) fn all(case: &Case<'_>) -> Vec<Refusal> {
+    record_address(case).into_iter().chain(CHECKS.iter().filter_map(|check| check(case))).collect()
+}
+
 impl Case<'_> {
     fn opcode(&self) -> Opcode {
         self.descriptor.opcode()
