@@ -3,11 +3,12 @@
 //! [`host`] writes the `/sys` and `/proc` trees of machines of any shape, whole or broken, for
 //! [`Topology::read_from`](crate::topology::Topology::read_from). [`trap`] carries out the instructions with which lanes wait
 //! on cpus that have none. [`dsa`] is a model of DSA devices and of what the kernel
-//! shows of them. [`lab`] runs policies for idle pollers against traffic in virtual time.
+//! shows of them. [`lab`] runs policies for idle pollers against traffic in virtual time, [`study`] ways to choose between device and cpu.
 
 pub mod dsa;
 pub mod host;
 pub mod lab;
+pub mod study;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)] // a signal handler
 pub mod trap;

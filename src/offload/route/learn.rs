@@ -192,7 +192,7 @@ impl Learner {
     /// Books the cost, and orders a trial if one is due and can be paid.
     fn settle(&mut self, router: &Router, row: usize, octave: usize, seen: &Observation, cost: f32, tried: bool) {
         let mode = seen.mode;
-        let (cpu, device) = (router.cpu_ns(row, seen.len), router.device_ns(mode, None, seen.len));
+        let (cpu, device) = (router.cpu_ns(row, seen.len), router.device_ns(row, mode, None, seen.len));
         let since = &mut self.since_trial[row][mode as usize][octave];
         if tried {
             // It was paid for as it was believed to be; what it took beyond that is paid now.
