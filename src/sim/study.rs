@@ -26,6 +26,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+pub mod chart;
 pub mod judge;
 mod ours;
 mod policy;
@@ -35,7 +36,7 @@ mod workload;
 mod world;
 
 pub use ours::Ours;
-pub use policy::{Fixed, Policy};
+pub use policy::{Family, Fixed, Policy};
 pub use seat::{Seat, Ticket};
 pub use workload::{Cost, Sizes, Waits, Workload, run};
 pub use world::{Software, World};
