@@ -33,6 +33,8 @@ const WEIGHT_LEAST: f32 = 1.0 / 16.0;
 const WEIGHT_QUEUE: f32 = 1.0 / 32.0;
 /// A sample counts as no more than so many times what was believed, or as no less than that part of it.
 const OUTLIER: f32 = 4.0;
+/// After so many samples, a single one that is off counts as no more than [`NEWS`].
+const KNOWN: u16 = 4;
 /// A sample that is off by more than this is news, if the one before was, too.
 const NEWS: f32 = 1.3;
 /// What is learnt goes into the table when it has moved by this part: a third of what a bin is wide.
@@ -73,14 +75,16 @@ impl Seen {
             ratio if ratio < 1.0 / NEWS => -1,
             _ => 0,
         };
-        if off != 0 && off == self.off {
+        let was = std::mem::replace(&mut self.off, off);
+        if off != 0 && off == was {
             self.samples = 0;
         }
-        self.off = off;
+        // A first one may be nobody's fault: it tells a direction and no size.
+        let most = if off != 0 && off != was && self.samples >= KNOWN { NEWS } else { OUTLIER };
         // What was believed at first counts as one sample.
         let weight = (1.0 / (f32::from(self.samples) + 2.0)).max(WEIGHT_LEAST);
         self.samples = self.samples.saturating_add(1);
-        believed + weight * (sample.clamp(believed / OUTLIER, believed * OUTLIER) - believed)
+        believed + weight * (sample.clamp(believed / most, believed * most) - believed)
     }
 }
 
@@ -211,9 +215,12 @@ impl Learner {
             (self.core[mode as usize], device - cpu)
         };
         let extra = extra.max(0.0);
+        let known = other_seen.samples > 0 || !seen.took.is_device() || self.cpu[row].iter().any(|seen| seen.samples > 0);
         let doublings = if extra < cost * CLOSE { TRIAL_DOUBLINGS_CLOSE } else { TRIAL_DOUBLINGS };
         let due = TRIAL_FIRST << u32::from(other_seen.samples).min(doublings);
-        if u32::from(*since) >= due && extra <= self.credit {
+        // As with sizes that are small: what is dearer by far is not tried, if it was seen, there or at other sizes.
+        let beyond = cost * (WITHIN_REACH - 1.0);
+        if u32::from(*since) >= due && extra <= self.credit && (extra <= beyond || !known) {
             self.credit -= extra;
             *since = 0;
             router.rows[row].modes[mode as usize].trial.fetch_or(1 << octave, Relaxed);

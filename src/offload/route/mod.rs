@@ -47,7 +47,7 @@ const SLICE: std::ops::RangeInclusive<usize> = (4 << 10)..=(1 << 20);
 /// From here on what is waited for may be shared: below, a second piece saves less than it costs to make.
 const SHARED_FROM: usize = 4 << 10;
 /// Of the share at which both would be over together: the cpu should be over first, or nobody sees how long the device took.
-const SHARE_MARGIN: f32 = 0.95;
+const SHARE_MARGIN: f32 = 0.97;
 /// Steps in which the share is found.
 const SHARE_STEPS: usize = 3;
 
@@ -124,6 +124,8 @@ pub enum Engine {
         queue: usize,
         /// The destination belongs into the cache, and has room there.
         to_cache: bool,
+        /// A trial of [`Mode::Batched`]: what is asked for together with it is to go with it, or a batch of one would teach what a single one costs.
+        together: bool,
     },
 }
 
@@ -264,7 +266,9 @@ impl Router {
     /// How many of the first bytes of a device's operation the cpu is to do meanwhile, if it is waited for and can be divided: as many as it has done just before
     /// the device has done the rest. 0: none, because it would not pay, or the router is not [`sharing`](Self::sharing).
     ///
-    /// The two parts are observed as what they are, an operation of the cpu's and one of the device's, each with its own size.
+    /// The two parts are observed as what they are, an operation of the cpu's and one of the device's, each with its own size. Where the device is over first, the time until that
+    /// was seen is its latency, though it may have been shorter: the next share is smaller then. Those that are timed should get three quarters of the share, or
+    /// what a device takes that is faster than believed would be found out in small steps.
     pub fn share(&self, kind: Kind, intent: Intent, queue: usize, len: usize) -> usize {
         if !self.shares || len < SHARED_FROM {
             return 0;
@@ -272,15 +276,16 @@ impl Router {
         self.share_of(row_of(kind, intent), Some(queue), len)
     }
 
-    /// Where both take equally long, less [`SHARE_MARGIN`]: two steps from the mean costs of a byte, which is near enough, since costs are flat there.
+    /// Where both take equally long, less [`SHARE_MARGIN`]: some steps from the mean costs of a byte, which is near enough, since costs are flat there.
     fn share_of(&self, row: usize, queue: Option<usize>, len: usize) -> usize {
-        let whole = self.latency_ns(queue, len);
-        let byte = whole * self.costs.latency_byte_ns / self.costs.latency_ns(len);
-        let mut part = len;
+        let mut part = len / 4;
         for _ in 0..SHARE_STEPS {
-            let cpu_byte = self.cpu_ns(row, part) / part as f32;
+            let (part_at_least, rest) = (part.max(1), (len - part).max(1));
+            let scale = self.latency_ns(queue, rest) / self.costs.latency_ns(rest);
+            let cpu_byte = self.cpu_ns(row, part_at_least) / part_at_least as f32;
             // A float that is too large becomes the largest size.
-            part = ((whole / (cpu_byte + byte)) as usize).clamp(1, len);
+            let equal = self.costs.latency_ns(len) * scale / (cpu_byte + self.costs.latency_byte_ns * scale);
+            part = (equal as usize).min(len);
         }
         (part as f32 * SHARE_MARGIN) as usize
     }
@@ -319,7 +324,8 @@ impl Router {
         if device {
             // What is larger than a share of the cache would throw itself out.
             let to_cache = ask.intent == Intent::Soon && ask.len < self.streamed_from / 4;
-            Choice { by: Engine::Device { queue, to_cache }, timed }
+            let together = trial && ask.mode == Mode::Batched;
+            Choice { by: Engine::Device { queue, to_cache, together }, timed }
         } else {
             Choice { by: self.cpu(row, ask), timed }
         }

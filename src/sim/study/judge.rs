@@ -10,7 +10,7 @@ use super::world::World;
 /// Copies before anything is judged.
 pub const WARM_UP: usize = 6_000;
 /// Copies that are judged, of ours; of the fixed policies too where sizes are drawn.
-const JUDGED: usize = 2_000;
+const JUDGED: usize = 1_536;
 /// Copies of a fixed policy with one size: they are all alike.
 const ALIKE: usize = 256;
 /// Thresholds that are tried.
@@ -24,7 +24,7 @@ const FROM: [usize; 12] = {
     from
 };
 /// Batch sizes that are tried.
-const BATCHES: [usize; 4] = [1, 4, 8, 32];
+const BATCHES: [usize; 3] = [1, 4, 32];
 /// The cpu's shares that are tried.
 const SHARES: [f64; 6] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.6];
 
@@ -153,7 +153,7 @@ mod tests {
                 assert!(some.iter().any(|fixed| fixed.family == family), "{family}");
             }
         }
-        assert!(mix.contains(&Fixed::by_hand(4096, 8)) && mix.contains(&Fixed::dto(16 << 10, 0.2)));
+        assert!(mix.contains(&Fixed::by_hand(4096, 4)) && mix.contains(&Fixed::dto(16 << 10, 0.2)));
         assert_eq!(one.len(), 3 + 1 + SHARES.len());
     }
 }

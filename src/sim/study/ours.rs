@@ -87,7 +87,8 @@ impl Ours {
 
     /// What the device is to have of a group, and whether it is timed; the rest is done.
     fn route(&mut self, seat: &mut Seat, lens: &[usize], mode: Mode, in_flight: u32) -> Vec<(usize, bool)> {
-        let mut device = Vec::new();
+        let (mut device, mut cpu) = (Vec::new(), Vec::new());
+        let mut all_together = false;
         for &len in lens {
             if self.router.is_small(Kind::Copy, Intent::Soon, mode, len) {
                 self.charge(seat, SMALL_NS);
@@ -96,14 +97,22 @@ impl Ours {
             }
             self.charge(seat, DECIDE_NS);
             self.turn = self.turn.wrapping_add(1);
-            let ask = Ask { kind: Kind::Copy, len, intent: Intent::Soon, mode, crowded: false, bound_ns: 0, turn: self.turn };
+            let ask =
+                Ask { kind: Kind::Copy, len, intent: Intent::Soon, mode, crowded: false, bound_ns: 0, turn: self.turn };
             let view = QueueView { fit: true, outstanding: in_flight, depth: DEPTH, remote: false };
             let choice = self.router.decide(&ask, &[view]);
             match choice.by {
-                Engine::Cpu { .. } => self.copy(seat, len, mode, choice.timed),
-                Engine::Device { .. } => device.push((len, choice.timed)),
+                Engine::Cpu { .. } => cpu.push((len, choice.timed)),
+                Engine::Device { together, .. } => {
+                    all_together |= together;
+                    device.push((len, choice.timed));
+                }
             }
         }
+        if all_together {
+            device.extend(cpu.drain(..).map(|(len, _)| (len, false)));
+        }
+        cpu.into_iter().for_each(|(len, timed)| self.copy(seat, len, mode, timed));
         device
     }
 }
@@ -124,6 +133,7 @@ impl Policy for Ours {
             let timed = part.iter().any(|(_, timed)| *timed);
             let mut lens: Vec<usize> = part.iter().map(|(len, _)| *len).collect();
             let share = if mode == Mode::Waited { self.router.share(Kind::Copy, Intent::Soon, 0, lens[0]) } else { 0 };
+            let share = if timed { share / 4 * 3 } else { share };
             lens[0] -= share;
             let ticket = seat.submit(&lens);
             if share > 0 {
@@ -137,11 +147,11 @@ impl Policy for Ours {
         tickets
     }
 
-    fn reaped(&mut self, copies: u32, core_ns: f64, latency_ns: Option<f64>) {
+    fn reaped(&mut self, copies: u32, core_ns: f64, latency_ns: f64) {
         let Some(Sent { len, mode, ahead, timed }) = self.sent.pop_front() else { return };
         if timed {
             let core_ns = self.read(core_ns / f64::from(copies));
-            let latency_ns = latency_ns.filter(|_| copies == 1).map(|ns| self.read(ns));
+            let latency_ns = (mode == Mode::Waited).then(|| self.read(latency_ns));
             self.observe(len, mode, Took::Device { queue: 0, ahead, core_ns, latency_ns });
         }
     }

@@ -11,8 +11,8 @@ pub trait Policy {
     /// service to wait for. `in_flight`: what is submitted and not over, as far as anybody knows.
     fn carry_out(&mut self, seat: &mut Seat, lens: &[usize], waits: Waits, in_flight: u32) -> Vec<Ticket>;
 
-    /// The next of what was submitted was reaped: so many copies, the core's time for all of them, and the time since the submission if it was waited for.
-    fn reaped(&mut self, copies: u32, core_ns: f64, latency_ns: Option<f64>) {
+    /// The next of what was submitted was reaped: so many copies, the core's time for all of them, and the time since the submission until that was seen.
+    fn reaped(&mut self, copies: u32, core_ns: f64, latency_ns: f64) {
         let _ = (copies, core_ns, latency_ns);
     }
 }

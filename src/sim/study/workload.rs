@@ -101,7 +101,7 @@ pub fn run(
 ) -> io::Result<Cost> {
     let mut service = Service {
         seat: Seat::new(world)?,
-        dice: Dice::new(seed),
+        dice: Dice::new(!seed),
         sizes: workload.sizes,
         outstanding: VecDeque::new(),
         asked: Asked::default(),
@@ -111,6 +111,9 @@ pub fn run(
     while service.asked.copies < warm_up + count {
         if warmed.is_none() && service.asked.copies >= warm_up {
             service.finish(policy);
+            // What is judged is the same for all, whatever came before.
+            service.dice = Dice::new(seed);
+            group = 0;
             warmed = Some((service.asked, service.seat.now_ns()));
         }
         match workload.waits {
