@@ -124,10 +124,11 @@ impl Learner {
         let ratio = ns / self.costs.cpu_ns(Group::of(seen.kind), seen.len);
         let first = self.cpu[row][octave].samples == 0;
         follow(&mut self.cpu[row][octave], &router.rows[row].cpu_scale[octave], ratio);
-        if first {
+        let bins = self.moved(router, row, octave, first);
+        if bins.is_some() {
             spread(&self.cpu[row], &router.rows[row].cpu_scale);
         }
-        if let Some(bins) = self.moved(router, row, octave, first) {
+        if let Some(bins) = bins {
             Mode::ALL.into_iter().for_each(|mode| router.tabulate(row, mode, bins.clone(), Hold::Sides));
         }
         ns
@@ -180,12 +181,10 @@ impl Learner {
             scale.store((believed + WEIGHT_QUEUE * (relative - believed)).to_bits(), Relaxed);
             let first = self.latency[octave].samples == 0;
             follow(&mut self.latency[octave], &router.latency_scale[octave], ratio);
-            if first {
-                spread(&self.latency, &router.latency_scale);
-                all_bins = true;
-            }
+            all_bins |= first;
         }
         if let Some(bins) = self.moved(router, row, octave, all_bins) {
+            spread(&self.latency, &router.latency_scale);
             // Latency counts in one mode only, the core's time in each mode for itself.
             let modes = Mode::ALL.into_iter().filter(|mode| *mode == seen.mode || *mode == Mode::Waited);
             modes.for_each(|mode| router.tabulate(row, mode, bins.clone(), Hold::Sides));
@@ -197,6 +196,7 @@ impl Learner {
     fn settle(&mut self, router: &Router, row: usize, octave: usize, seen: &Observation, cost: f32, tried: bool) {
         let mode = seen.mode;
         let (cpu, device) = (router.cpu_ns(row, seen.len), router.device_ns(row, mode, None, seen.len));
+        let believed_own = if seen.took.is_device() { device } else { cpu };
         let since = &mut self.since_trial[row][mode as usize][octave];
         if tried {
             // It was paid for as it was believed to be; what it took beyond that is paid now.
@@ -205,6 +205,8 @@ impl Learner {
             *since = 0;
             return;
         }
+        // A preemption saves nothing up.
+        let cost = cost.min(believed_own * NEWS);
         self.credit = (self.credit + cost * TIMED_EVERY as f32 * TRIAL_SHARE).min(CREDIT_MAX_NS);
         *since = since.saturating_add(1);
         let (other_seen, extra) = if seen.took.is_device() {

@@ -45,7 +45,7 @@ pub(crate) const TIMED_EVERY: u32 = 16;
 const SLICE: std::ops::RangeInclusive<usize> = (4 << 10)..=(1 << 20);
 
 /// From here on what is waited for may be shared: below, a second piece saves less than it costs to make.
-const SHARED_FROM: usize = 4 << 10;
+const SHARED_FROM: usize = 1 << 10;
 /// Of the share at which both would be over together: the cpu should be over first, or nobody sees how long the device took.
 const SHARE_MARGIN: f32 = 0.97;
 /// Steps in which the share is found.
