@@ -42,13 +42,8 @@ pub fn run(_: &Asked) -> Result<(Vec<Chart>, Vec<Figure>), Failure> {
         let points = sizes.map(|len| Ok((len as f64, cost(&world, &fixed, len, waits)?)));
         lines.push(Line { name: name.into(), points: points.collect::<Result<_, Failure>>()? });
     }
-    let chart = Chart {
-        title: "crossover".into(),
-        x: "bytes",
-        y: "ns taken from the service by a copy",
-        y_log: true,
-        lines,
-    };
+    let chart =
+        Chart { title: "crossover".into(), x: "bytes", y: "ns taken from the service by a copy", y_log: true, lines };
     // Twice the published sizes: the study reads its own off curves.
     let waited = crossover(&shared, Waits::Each)? as f64;
     let overlapped = crossover(&dedicated, Waits::Window)? as f64;

@@ -37,7 +37,6 @@ pub fn run(_: &Asked) -> Result<(Vec<Chart>, Vec<Figure>), Failure> {
         lines.push(Line { name: format!("{len} bytes"), points: points.collect::<Result<_, Failure>>()? });
     }
     let of_peak = rate(4096, 32)? / rate(4096, 64)?;
-    let chart =
-        Chart { title: "depth, one core".into(), x: "copies outstanding", y: "GB/s", y_log: false, lines };
+    let chart = Chart { title: "depth, one core".into(), x: "copies outstanding", y: "GB/s", y_log: false, lines };
     Ok((vec![chart], vec![Figure::exact("model_depth_32_of_peak", of_peak, Bound::AtLeast(0.95))]))
 }

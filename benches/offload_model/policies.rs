@@ -78,7 +78,10 @@ fn is_single(workload: &Workload) -> bool {
 
 fn print_cells(cells: &[Cell], all: bool) {
     let short = cells.iter().filter(|cell| cell.ratio() < RATIO_MIN).count();
-    println!("model: {} cells in {WORLDS} drawn worlds, of which {short} are more than 5 % behind the best fixed policy", cells.len());
+    println!(
+        "model: {} cells in {WORLDS} drawn worlds, of which {short} are more than 5 % behind the best fixed policy",
+        cells.len()
+    );
     let mut listed: Vec<&Cell> = cells.iter().filter(|cell| all || cell.ratio() < RATIO_MIN).collect();
     listed.sort_by(|a, b| a.ratio().total_cmp(&b.ratio()));
     for cell in listed {
@@ -112,7 +115,9 @@ fn gain_figure(cells: &[Cell]) -> Result<Figure, Failure> {
     let mut gains = Vec::new();
     for family in Family::ALL {
         let (fixed, ahead) = gain(&mix, family).ok_or_else(|| format!("no {family} in the mix"))?;
-        println!("model: over the mix, ours is ahead of {family} {ahead:.3} times (its best constants for all worlds: {fixed})");
+        println!(
+            "model: over the mix, ours is ahead of {family} {ahead:.3} times (its best constants for all worlds: {fixed})"
+        );
         gains.push(ahead);
     }
     let least = gains.iter().copied().fold(f64::INFINITY, f64::min);

@@ -45,7 +45,8 @@ impl Machine {
     fn new(shared: bool) -> Result<Self, Failure> {
         let timing = Timing::default();
         let queues = if shared { 1 } else { QUEUES };
-        let queue = |_| if shared { QueueConfig::shared(ENTRIES) } else { QueueConfig::dedicated(ENTRIES / QUEUES as u32) };
+        let queue =
+            |_| if shared { QueueConfig::shared(ENTRIES) } else { QueueConfig::dedicated(ENTRIES / QUEUES as u32) };
         let config = (0..queues).map(queue).fold(DeviceConfig::v1(), DeviceConfig::queue);
         let device = Device::new(config, Profile::compat().timing(timing).without_data())?;
         let space = AddressSpace::new()?;
@@ -55,7 +56,8 @@ impl Machine {
 
     /// One attempt at submitting, at the core's time. `false`: the queue is full, and the attempt cost what it cost.
     fn submit(&mut self, number: usize, core: &mut Core, record: &CompletionSlot) -> bool {
-        let descriptor = Descriptor::memmove(1 << 40, 1 << 41, BYTES).report_to(record.address()).with_flags(Flags::RCR);
+        let descriptor =
+            Descriptor::memmove(1 << 40, 1 << 41, BYTES).report_to(record.address()).with_flags(Flags::RCR);
         let queue = number % self.portals.len();
         if self.shared {
             core.now += self.timing.enqcmd_ns;
@@ -74,7 +76,11 @@ impl Machine {
         // was made `without_data`.
         #[allow(unsafe_code)]
         let answer = unsafe {
-            if self.shared { portal.enqcmd(0, &descriptor) } else { portal.movdir64b(0, &descriptor).map(|()| Enqcmd::Accepted) }
+            if self.shared {
+                portal.enqcmd(0, &descriptor)
+            } else {
+                portal.movdir64b(0, &descriptor).map(|()| Enqcmd::Accepted)
+            }
         };
         answer.expect("an aligned store of a well-formed descriptor") == Enqcmd::Accepted
     }

@@ -217,12 +217,11 @@ impl Learner {
             (self.core[mode as usize], device - cpu)
         };
         let extra = extra.max(0.0);
-        let known = other_seen.samples > 0 || !seen.took.is_device() || self.cpu[row].iter().any(|seen| seen.samples > 0);
         let doublings = if extra < cost * CLOSE { TRIAL_DOUBLINGS_CLOSE } else { TRIAL_DOUBLINGS };
         let due = TRIAL_FIRST << u32::from(other_seen.samples).min(doublings);
-        // As with sizes that are small: what is dearer by far is not tried, if it was seen, there or at other sizes.
-        let beyond = cost * (WITHIN_REACH - 1.0);
-        if u32::from(*since) >= due && extra <= self.credit && (extra <= beyond || !known) {
+        // As with sizes that are small: what is dearer by far is not tried.
+        let beyond = believed_own * (WITHIN_REACH - 1.0);
+        if u32::from(*since) >= due && extra <= self.credit && extra <= beyond {
             self.credit -= extra;
             *since = 0;
             router.rows[row].modes[mode as usize].trial.fetch_or(1 << octave, Relaxed);

@@ -191,7 +191,9 @@ impl Scale {
 
     fn ticks(&self) -> Vec<f64> {
         if !self.log {
-            return (0..=TICKS).map(|tick| self.from + (self.to - self.from) * f64::from(tick) / f64::from(TICKS)).collect();
+            return (0..=TICKS)
+                .map(|tick| self.from + (self.to - self.from) * f64::from(tick) / f64::from(TICKS))
+                .collect();
         }
         let decades = (self.to / self.from).log10().round() as i32;
         (0..=decades).map(|decade| self.from * 10_f64.powi(decade)).collect()

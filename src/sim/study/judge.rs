@@ -101,7 +101,8 @@ pub fn judge(seed: Option<u64>, workload: &Workload) -> io::Result<Cell> {
 /// A family's constants that are best over all cells (of equal workloads, in several worlds), and how far ours is ahead of it: the mean, over the cells, of its
 /// cost over ours (geometric).
 pub fn gain(cells: &[Cell], family: Family) -> Option<(Fixed, f64)> {
-    let of_family = |cell: &Cell| cell.fixed.iter().filter(|(fixed, _)| fixed.family == family).cloned().collect::<Vec<_>>();
+    let of_family =
+        |cell: &Cell| cell.fixed.iter().filter(|(fixed, _)| fixed.family == family).cloned().collect::<Vec<_>>();
     let all = of_family(cells.first()?);
     let gain_over = |fixed: &Fixed| {
         let logs = cells.iter().map(|cell| {
@@ -110,7 +111,10 @@ pub fn gain(cells: &[Cell], family: Family) -> Option<(Fixed, f64)> {
         });
         (logs.sum::<f64>() / cells.len() as f64).exp()
     };
-    all.into_iter().map(|(fixed, _)| (gain_over(&fixed), fixed)).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(gain, fixed)| (fixed, gain))
+    all.into_iter()
+        .map(|(fixed, _)| (gain_over(&fixed), fixed))
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(gain, fixed)| (fixed, gain))
 }
 
 #[cfg(test)]
