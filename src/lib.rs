@@ -42,11 +42,11 @@ pub use task::{AbortOnDrop, JoinError, JoinHandle};
 pub use {
     builder::{Builder, offload::Offload},
     error::{Error, Rejected, RejectedBecause},
-    metrics::{LaneMetrics, Metrics, Misses},
+    metrics::{Guard, LaneMetrics, Metrics, Misses, Withheld},
     placement::{LaneInfo, Placement, Plan, Role, Sharing},
     poll::{
-        Doorbell, Peek, PeekError, PollCx, PollFn, Poller, PollerError, PollerHandle, PollerStats, Progress, WakeBy,
-        poll_fn,
+        Bounds, Doorbell, Peek, PeekError, PollCx, PollFn, Poller, PollerError, PollerHandle, PollerStats, Progress,
+        WakeBy, poll_fn,
     },
     runtime::{Handle, LaneRunner, Runtime, Where},
     sched::join::{BlockingJoinError, WouldDeadlock},

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::dsa::prepare::Manner;
-use super::dsa::queue::QueueId;
+use super::dsa::queue::{Queue, QueueId};
 use super::flow::{Flow, How};
 use super::route::{self, Ask, Choice, Mode, QueueView, Router};
 use super::{Engine, Intent, Operation};
@@ -50,39 +50,51 @@ impl Device {
         if !demanded && self.router.is_small(kind, intent, mode, len) {
             return Way::Cpu;
         }
-        let mut views = [QueueView { fit: false, outstanding: 0, depth: 0, remote: false }; VIEWS_MAX];
-        let mut ids = [QueueId::from_index(0); VIEWS_MAX];
-        let mut count = 0;
-        // The latest openings have the word: an old one of the same queue is dead.
-        for (id, queue) in self.flow.queues().iter() {
-            if !queue.health().is_up() {
-                continue;
-            }
-            if count == VIEWS_MAX {
-                break;
-            }
-            let remote = matches!((self.node, queue.node()), (Some(ours), Some(theirs)) if ours != theirs);
-            let (outstanding, depth) = (queue.credits().taken(), queue.credits().all());
-            views[count] = QueueView { fit: true, outstanding, depth, remote };
-            ids[count] = id;
-            count += 1;
-        }
         let turn = TURN.with(|turn| {
             turn.set(turn.get().wrapping_add(1));
             turn.get()
         });
         let ask = Ask { kind, len, intent, mode, crowded: false, bound_ns: self.bound_ns, turn };
         let manner = Manner { intent, block_on_fault: false };
-        let Choice { by, timed } = self.router.decide(&ask, &views[..count]);
-        match by {
-            route::Engine::Device { queue, .. } => Way::Queue { how: How { queue: ids[queue], manner, gather }, timed },
+        let mut up = self.flow.queues().iter().filter(|(_, queue)| queue.health().is_up());
+        // Nearly always there is one queue.
+        match (up.next(), up.next()) {
+            (Some((id, queue)), None) => {
+                let chosen = self.router.decide(&ask, &[self.view(queue)]);
+                let to_device = demanded || matches!(chosen.by, route::Engine::Device { .. });
+                let how = How { queue: id, manner, gather };
+                if to_device { Way::Queue { how, timed: chosen.timed } } else { Way::Cpu }
+            }
+            (None, _) => Way::Cpu,
+            (Some(_), Some(_)) => self.way_of_many(&ask, manner, demanded, gather),
+        }
+    }
+
+    #[inline]
+    fn view(&self, queue: &Queue) -> QueueView {
+        let remote = matches!((self.node, queue.node()), (Some(ours), Some(theirs)) if ours != theirs);
+        QueueView { fit: true, outstanding: queue.credits().taken(), depth: queue.credits().all(), remote }
+    }
+
+    #[inline(never)]
+    fn way_of_many(&self, ask: &Ask, manner: Manner, demanded: bool, gather: bool) -> Way {
+        let mut views = [QueueView { fit: false, outstanding: 0, depth: 0, remote: false }; VIEWS_MAX];
+        let mut ids = [QueueId::from_index(0); VIEWS_MAX];
+        let mut count = 0;
+        let up = self.flow.queues().iter().filter(|(_, queue)| queue.health().is_up());
+        for (id, queue) in up.take(VIEWS_MAX) {
+            (views[count], ids[count]) = (self.view(queue), id);
+            count += 1;
+        }
+        let Choice { by, timed } = self.router.decide(ask, &views[..count]);
+        let queue = match by {
+            route::Engine::Device { queue, .. } => Some(queue),
             // Demanded: the least busy one, whatever it costs.
             route::Engine::Cpu { .. } if demanded => {
-                let least =
-                    (0..count).min_by_key(|&at| (views[at].outstanding >= views[at].depth, views[at].outstanding));
-                least.map_or(Way::Cpu, |at| Way::Queue { how: How { queue: ids[at], manner, gather }, timed: false })
+                (0..count).min_by_key(|&at| (views[at].outstanding >= views[at].depth, views[at].outstanding))
             }
-            route::Engine::Cpu { .. } => Way::Cpu,
-        }
+            route::Engine::Cpu { .. } => None,
+        };
+        queue.map_or(Way::Cpu, |queue| Way::Queue { how: How { queue: ids[queue], manner, gather }, timed })
     }
 }

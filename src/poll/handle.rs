@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::{Doorbell, Peek, PollCx, Poller, Progress, WakeBy};
+use super::{Bounds, Doorbell, Peek, PollCx, Poller, Progress, WakeBy};
 use crate::placement::LaneInfo;
 use crate::task::{Contained, contain};
 
@@ -259,6 +259,7 @@ pub(crate) trait AnyPoller {
     fn poll(&mut self, cx: &mut PollCx<'_>) -> Progress;
     fn wake_by(&self) -> WakeBy<'_>;
     fn peek(&self) -> Option<Peek<'_>>;
+    fn bounds(&self) -> Option<Bounds>;
     fn arm(&mut self) -> bool;
     fn disarm(&mut self);
     fn before_wait(&mut self);
@@ -288,6 +289,9 @@ impl<P: Poller, R> AnyPoller for Adopted<P, R> {
     }
     fn peek(&self) -> Option<Peek<'_>> {
         self.poller.peek()
+    }
+    fn bounds(&self) -> Option<Bounds> {
+        self.poller.bounds()
     }
     fn arm(&mut self) -> bool {
         self.poller.arm()

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::{Peek, PollCx, Poller, Progress, WakeBy};
+use super::{Bounds, Peek, PollCx, Poller, Progress, WakeBy};
 
 /// Makes a poller from a closure; chain what the lane should know about it.
 ///
@@ -39,7 +39,7 @@ pub fn poll_fn<F>(poll: F) -> PollFn<F>
 where
     F: FnMut(&mut PollCx<'_>) -> Progress,
 {
-    PollFn { poll, wake: Wake::Never, peek: None, lend_while_armed: false }
+    PollFn { poll, wake: Wake::Never, peek: None, bounds: None, lend_while_armed: false }
 }
 
 /// A poller made by [`poll_fn`].
@@ -47,6 +47,7 @@ pub struct PollFn<F> {
     poll: F,
     wake: Wake,
     peek: Option<Peek<'static>>,
+    bounds: Option<Bounds>,
     lend_while_armed: bool,
 }
 
@@ -80,6 +81,12 @@ impl<F> PollFn<F> {
         self
     }
 
+    /// Latency that waiting may add to this poller's events; see [`Bounds`].
+    pub fn bounds(mut self, bounds: Bounds) -> Self {
+        self.bounds = Some(bounds);
+        self
+    }
+
     /// See [`Poller::lend_while_armed`].
     pub fn lend_while_armed(mut self, yes: bool) -> Self {
         self.lend_while_armed = yes;
@@ -103,6 +110,9 @@ where
     }
     fn peek(&self) -> Option<Peek<'_>> {
         self.peek
+    }
+    fn bounds(&self) -> Option<Bounds> {
+        self.bounds
     }
     fn lend_while_armed(&self) -> bool {
         self.lend_while_armed

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
-use super::{Peek, PollCx};
+use super::{Bounds, Peek, PollCx};
 
 /// What one call of a poller found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +81,12 @@ pub trait Poller {
     /// A word that shows whether there is anything to do; asked at adoption and after each call of a method that may have changed it. A poller that
     /// answers `None` is called in every pass from then on. Default: none.
     fn peek(&self) -> Option<Peek<'_>> {
+        None
+    }
+
+    /// Latency that the lane's waiting may add to this poller's events, where that is not what the runtime was built with; asked once, when the
+    /// lane adopts it. Default: the runtime's.
+    fn bounds(&self) -> Option<Bounds> {
         None
     }
 

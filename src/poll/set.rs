@@ -11,7 +11,7 @@ use once_cell::sync::OnceCell;
 
 use super::fds::{self, Fds};
 use super::handle::End;
-use super::{AnyPoller, KeptPeek, Peek, PollCx, Progress, WakeBy};
+use super::{AnyPoller, Bounds, KeptPeek, Peek, PollCx, Progress, WakeBy};
 use crate::task::contain;
 use crate::wait::clock::Ticks;
 
@@ -45,6 +45,7 @@ struct Slot {
     id: PollerId,
     poller: Box<dyn AnyPoller>,
     peek: Option<KeptPeek>,
+    bounds: Option<Bounds>,
     called_at: Ticks,
     stopping: bool,
     armed: bool,
@@ -135,6 +136,11 @@ impl PollerSet {
         self.lends
     }
 
+    /// The bounds in force on a lane with these pollers, of which those that state none have `default`.
+    pub(crate) fn bounds(&self, default: Bounds) -> Bounds {
+        Bounds::tightest(self.slots.iter().map(|slot| slot.bounds), default)
+    }
+
     /// The peek of the only poller that is awake, if there is just one: its word tells all there is to wait for.
     #[inline]
     pub(crate) fn lone_peek(&self) -> Option<&Peek<'_>> {
@@ -159,10 +165,10 @@ impl PollerSet {
                 WakeBy::Ring => Ok(Wake::Ring),
                 WakeBy::Fd(fd) => self.watch(fd, bell).map(Wake::Fd),
             };
-            (wake, kept(&*poller))
+            (wake, kept(&*poller), poller.bounds())
         }));
         match asked {
-            Ok((Ok(wake), peek)) => {
+            Ok((Ok(wake), peek, bounds)) => {
                 let id = PollerId(self.next_id);
                 self.next_id += 1;
                 let stopping = self.stopping || poller.stop_requested();
@@ -170,6 +176,7 @@ impl PollerSet {
                     id,
                     poller,
                     peek,
+                    bounds,
                     called_at: Ticks::default(),
                     stopping,
                     armed: false,
@@ -181,7 +188,7 @@ impl PollerSet {
                 self.recount();
                 false
             }
-            Ok((Err(error), _)) => poller.end(End::Unwakeable(error)),
+            Ok((Err(error), ..)) => poller.end(End::Unwakeable(error)),
             Err(payload) => poller.end(End::Panicked(payload)),
         }
     }

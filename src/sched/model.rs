@@ -79,7 +79,7 @@ impl Doorbell {
     }
 
     pub fn ring(&self) -> Wake {
-        self.0.ring().into()
+        self.0.ring(|| ()).into()
     }
 
     pub fn ring_if_parked(&self) -> Wake {

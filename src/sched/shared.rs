@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
@@ -56,8 +56,51 @@ pub(crate) struct Lane {
     pub counters: LaneCounters,
     pub times: Totals,
     pub kinds: Kinds,
+    /// When somebody rang it out of its park, in ticks; 0 if nobody did since it lay down. Written by whoever makes the system call.
+    pub rung_at: AtomicU64,
+    /// What a poll lane that shares its core asks of this lane; see [`Rest`].
+    pub rest: CachePadded<Rest>,
     /// With what it waits, once it has started.
     pub waits: OnceCell<WaitReport>,
+}
+
+/// The words between a poll lane and the compute lane that should rest for it (`wait::tail_guard`).
+#[derive(Debug, Default)]
+pub(crate) struct Rest {
+    /// Set by the poll lane, taken by the compute lane at its next task boundary, or taken back.
+    wanted: AtomicBool,
+    /// Set by the compute lane while it rests.
+    resting: AtomicBool,
+}
+
+impl Rest {
+    /// Asks for one rest.
+    pub(super) fn ask(&self) {
+        // Relaxed, as all of these: hints, by which nothing else is published; a rest that comes a moment late or not at all is none.
+        self.wanted.store(true, Relaxed);
+    }
+
+    pub(super) fn take_back(&self) {
+        self.wanted.store(false, Relaxed);
+    }
+
+    /// Whether a rest is wanted; the answer obliges to [`begin`](Self::begin) it.
+    #[inline]
+    pub(super) fn take(&self) -> bool {
+        self.wanted.load(Relaxed) && self.wanted.swap(false, Relaxed)
+    }
+
+    pub(super) fn begin(&self) {
+        self.resting.store(true, Relaxed);
+    }
+
+    pub(super) fn end(&self) {
+        self.resting.store(false, Relaxed);
+    }
+
+    pub(super) fn is_resting(&self) -> bool {
+        self.resting.load(Relaxed)
+    }
 }
 
 /// What the lanes share.
@@ -118,6 +161,8 @@ impl Shared {
             counters: LaneCounters::default(),
             times: Totals::new(),
             kinds: Kinds::new(),
+            rung_at: AtomicU64::new(0),
+            rest: CachePadded::new(Rest::default()),
             waits: OnceCell::new(),
         };
         Self {
@@ -267,7 +312,10 @@ impl Shared {
 
     /// Makes a lane look at everything again, whatever it does.
     pub(crate) fn ring(&self, lane: usize) {
-        self.lane(lane).carry_out(self.lane(lane).doorbell.ring());
+        let lane = self.lane(lane);
+        // Relaxed: a measure of wakes, in which a value that comes late is left out.
+        let note = || lane.rung_at.store(self.clock.now().0, Relaxed);
+        lane.carry_out(lane.doorbell.ring(note));
     }
 
     /// What users ring a lane by.
@@ -351,7 +399,8 @@ impl Schedule for Shared {
 
 impl poll::Rung for Lane {
     fn ring(&self) {
-        self.carry_out(self.doorbell.ring());
+        // Whoever holds a doorbell has no clock: this wake is not measured.
+        self.carry_out(self.doorbell.ring(|| ()));
     }
 
     fn ring_if_parked(&self) {

@@ -74,7 +74,7 @@ impl Poller for Reaper {
         self.sweeper.as_ref().is_none_or(|sweeper| sweeper.asleep)
     }
 
-    fn peek(&self) -> Option<Peek> {
+    fn peek(&self) -> Option<Peek<'_>> {
         self.sweeper.as_ref()?.peek()
     }
 
@@ -188,7 +188,7 @@ impl Sweeper {
         }
     }
 
-    fn peek(&self) -> Option<Peek> {
+    fn peek(&self) -> Option<Peek<'_>> {
         let (page, slot) = self.watch?;
         let status: *const u8 = std::ptr::from_ref(page.memory.record(slot)).cast(); // its first byte
         // SAFETY: the page lives as long as the core, which the reaper refers to until it is dropped. The device and we access the byte
@@ -226,7 +226,7 @@ impl Watched {
     #[inline]
     fn sweep(&mut self, core: &Core, now: u64, swept: &mut Swept) -> u64 {
         let page = self.page;
-        self.look = page.claims.look();
+        self.look = page.claims.look_for_sleep();
         let mut open = 0;
         for slot in numbers(self.look.slots() & !self.quarantined) {
             if page.memory.record(slot).status_byte() == 0 || self.finish(core, slot, swept) {
