@@ -3,6 +3,7 @@
 //!
 //! Services have no use for it: copies go through a runtime, which chooses the engine.
 
+pub(crate) use super::batch::split;
 pub use super::cpu::Stores;
 pub use super::operation::Kind;
 pub use super::route::{Ask, Choice, Costs, Engine, Group, Mode, Observation, QueueView, Router, Took, crowds};

@@ -33,6 +33,8 @@ const WEIGHT_LEAST: f32 = 1.0 / 16.0;
 const WEIGHT_QUEUE: f32 = 1.0 / 32.0;
 /// A sample counts as no more than so many times what was believed, or as no less than that part of it.
 const OUTLIER: f32 = 4.0;
+/// After so many samples, a single one that is off counts as no more than [`NEWS`].
+const KNOWN: u16 = 4;
 /// A sample that is off by more than this is news, if the one before was, too.
 const NEWS: f32 = 1.3;
 /// What is learnt goes into the table when it has moved by this part: a third of what a bin is wide.
@@ -73,14 +75,16 @@ impl Seen {
             ratio if ratio < 1.0 / NEWS => -1,
             _ => 0,
         };
-        if off != 0 && off == self.off {
+        let was = std::mem::replace(&mut self.off, off);
+        if off != 0 && off == was {
             self.samples = 0;
         }
-        self.off = off;
+        // A first one may be nobody's fault: it tells a direction and no size.
+        let most = if off != 0 && off != was && self.samples >= KNOWN { NEWS } else { OUTLIER };
         // What was believed at first counts as one sample.
         let weight = (1.0 / (f32::from(self.samples) + 2.0)).max(WEIGHT_LEAST);
         self.samples = self.samples.saturating_add(1);
-        believed + weight * (sample.clamp(believed / OUTLIER, believed * OUTLIER) - believed)
+        believed + weight * (sample.clamp(believed / most, believed * most) - believed)
     }
 }
 
@@ -120,10 +124,11 @@ impl Learner {
         let ratio = ns / self.costs.cpu_ns(Group::of(seen.kind), seen.len);
         let first = self.cpu[row][octave].samples == 0;
         follow(&mut self.cpu[row][octave], &router.rows[row].cpu_scale[octave], ratio);
-        if first {
+        let bins = self.moved(router, row, octave, first);
+        if bins.is_some() {
             spread(&self.cpu[row], &router.rows[row].cpu_scale);
         }
-        if let Some(bins) = self.moved(router, row, octave, first) {
+        if let Some(bins) = bins {
             Mode::ALL.into_iter().for_each(|mode| router.tabulate(row, mode, bins.clone(), Hold::Sides));
         }
         ns
@@ -176,12 +181,10 @@ impl Learner {
             scale.store((believed + WEIGHT_QUEUE * (relative - believed)).to_bits(), Relaxed);
             let first = self.latency[octave].samples == 0;
             follow(&mut self.latency[octave], &router.latency_scale[octave], ratio);
-            if first {
-                spread(&self.latency, &router.latency_scale);
-                all_bins = true;
-            }
+            all_bins |= first;
         }
         if let Some(bins) = self.moved(router, row, octave, all_bins) {
+            spread(&self.latency, &router.latency_scale);
             // Latency counts in one mode only, the core's time in each mode for itself.
             let modes = Mode::ALL.into_iter().filter(|mode| *mode == seen.mode || *mode == Mode::Waited);
             modes.for_each(|mode| router.tabulate(row, mode, bins.clone(), Hold::Sides));
@@ -192,7 +195,8 @@ impl Learner {
     /// Books the cost, and orders a trial if one is due and can be paid.
     fn settle(&mut self, router: &Router, row: usize, octave: usize, seen: &Observation, cost: f32, tried: bool) {
         let mode = seen.mode;
-        let (cpu, device) = (router.cpu_ns(row, seen.len), router.device_ns(mode, None, seen.len));
+        let (cpu, device) = (router.cpu_ns(row, seen.len), router.device_ns(row, mode, None, seen.len));
+        let believed_own = if seen.took.is_device() { device } else { cpu };
         let since = &mut self.since_trial[row][mode as usize][octave];
         if tried {
             // It was paid for as it was believed to be; what it took beyond that is paid now.
@@ -201,6 +205,8 @@ impl Learner {
             *since = 0;
             return;
         }
+        // A preemption saves nothing up.
+        let cost = cost.min(believed_own * NEWS);
         self.credit = (self.credit + cost * TIMED_EVERY as f32 * TRIAL_SHARE).min(CREDIT_MAX_NS);
         *since = since.saturating_add(1);
         let (other_seen, extra) = if seen.took.is_device() {
@@ -213,7 +219,9 @@ impl Learner {
         let extra = extra.max(0.0);
         let doublings = if extra < cost * CLOSE { TRIAL_DOUBLINGS_CLOSE } else { TRIAL_DOUBLINGS };
         let due = TRIAL_FIRST << u32::from(other_seen.samples).min(doublings);
-        if u32::from(*since) >= due && extra <= self.credit {
+        // As with sizes that are small: what is dearer by far is not tried.
+        let beyond = believed_own * (WITHIN_REACH - 1.0);
+        if u32::from(*since) >= due && extra <= self.credit && extra <= beyond {
             self.credit -= extra;
             *since = 0;
             router.rows[row].modes[mode as usize].trial.fetch_or(1 << octave, Relaxed);

@@ -44,6 +44,13 @@ pub(crate) const TIMED_EVERY: u32 = 16;
 /// Pieces of cpu work, in bytes: smaller ones cost more in calls than they save in delay, larger ones no longer show in the rate.
 const SLICE: std::ops::RangeInclusive<usize> = (4 << 10)..=(1 << 20);
 
+/// From here on what is waited for may be shared: below, a second piece saves less than it costs to make.
+const SHARED_FROM: usize = 1 << 10;
+/// Of the share at which both would be over together: the cpu should be over first, or nobody sees how long the device took.
+const SHARE_MARGIN: f32 = 0.97;
+/// Steps in which the share is found.
+const SHARE_STEPS: usize = 3;
+
 /// Whether the core has something else to do meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -117,6 +124,8 @@ pub enum Engine {
         queue: usize,
         /// The destination belongs into the cache, and has room there.
         to_cache: bool,
+        /// A trial of [`Mode::Batched`]: what is asked for together with it is to go with it, or a batch of one would teach what a single one costs.
+        together: bool,
     },
 }
 
@@ -174,6 +183,8 @@ pub struct Router {
     costs: Costs,
     /// Copies and fills of so many bytes and more are streamed.
     streamed_from: usize,
+    /// Copies that are waited for are shared between the device and the cpu: see [`share`](Router::share).
+    shares: bool,
     rows: [Row; Group::COUNT * INTENTS],
     /// The core's time for a device operation, by [`Mode`]; as are all below, bits of an `f32`.
     core_ns: [AtomicU32; 3],
@@ -224,18 +235,59 @@ impl Router {
         let router = Self {
             costs,
             streamed_from,
+            shares: false,
             rows: std::array::from_fn(row),
             core_ns: Mode::ALL.map(|mode| AtomicU32::new(costs.core_ns(mode).to_bits())),
             latency_scale: std::array::from_fn(|_| one()),
             queue_scale: std::array::from_fn(|_| one()),
             learner: Mutex::new(Learner::new(costs)),
         };
-        for row in 0..router.rows.len() {
+        router.tabulate_all();
+        router
+    }
+
+    /// For callers that do a part of what they wait for themselves, while the device does the rest: [`share`](Self::share) says which part. A device is
+    /// worth more to them, so the tables are others.
+    #[must_use]
+    pub fn sharing(mut self) -> Self {
+        self.shares = true;
+        self.tabulate_all();
+        self
+    }
+
+    fn tabulate_all(&self) {
+        for row in 0..self.rows.len() {
             for mode in Mode::ALL {
-                router.tabulate(row, mode, 0..BINS, Hold::None);
+                self.tabulate(row, mode, 0..BINS, Hold::None);
             }
         }
-        router
+    }
+
+    /// How many of the first bytes of a device's operation the cpu is to do meanwhile, if it is waited for and can be divided: as many as it has done just before
+    /// the device has done the rest. 0: none, because it would not pay, or the router is not [`sharing`](Self::sharing).
+    ///
+    /// The two parts are observed as what they are, an operation of the cpu's and one of the device's, each with its own size. Where the device is over first, the time until that
+    /// was seen is its latency, though it may have been shorter: the next share is smaller then. Those that are timed should get three quarters of the share, or
+    /// what a device takes that is faster than believed would be found out in small steps.
+    pub fn share(&self, kind: Kind, intent: Intent, queue: usize, len: usize) -> usize {
+        if !self.shares || len < SHARED_FROM {
+            return 0;
+        }
+        self.share_of(row_of(kind, intent), Some(queue), len)
+    }
+
+    /// Where both take equally long, less [`SHARE_MARGIN`]: some steps from the mean costs of a byte, which is near enough, since costs are flat there.
+    fn share_of(&self, row: usize, queue: Option<usize>, len: usize) -> usize {
+        let mut part = len / 4;
+        for _ in 0..SHARE_STEPS {
+            let (part_at_least, rest) = (part.max(1), (len - part).max(1));
+            let scale = self.latency_ns(queue, rest) / self.costs.latency_ns(rest);
+            let cpu_byte = self.cpu_ns(row, part_at_least) / part_at_least as f32;
+            // A float that is too large becomes the largest size.
+            let equal = self.costs.latency_ns(len) * scale / (cpu_byte + self.costs.latency_byte_ns * scale);
+            part = (equal as usize).min(len);
+        }
+        (part as f32 * SHARE_MARGIN) as usize
     }
 
     /// Whether the cpu has it by far, so that asking further would cost more than it brings.
@@ -272,7 +324,8 @@ impl Router {
         if device {
             // What is larger than a share of the cache would throw itself out.
             let to_cache = ask.intent == Intent::Soon && ask.len < self.streamed_from / 4;
-            Choice { by: Engine::Device { queue, to_cache }, timed }
+            let together = trial && ask.mode == Mode::Batched;
+            Choice { by: Engine::Device { queue, to_cache, together }, timed }
         } else {
             Choice { by: self.cpu(row, ask), timed }
         }
@@ -282,7 +335,7 @@ impl Router {
     fn is_device_now(&self, row: usize, ask: &Ask, queue: usize, view: &QueueView) -> bool {
         let crowding = if ask.crowded { self.costs.crowding_ns(ask.len) } else { 0.0 };
         let before = if ask.mode == Mode::Waited { self.queueing_ns(queue, view) } else { 0.0 };
-        self.device_ns(ask.mode, Some(queue), ask.len) + before < self.cpu_ns(row, ask.len) + crowding
+        self.device_ns(row, ask.mode, Some(queue), ask.len) + before < self.cpu_ns(row, ask.len) + crowding
     }
 
     /// Learns from what an operation took. Not worth waiting for: if somebody else is learning, it is forgotten.
@@ -325,9 +378,16 @@ impl Router {
     }
 
     /// What is compared with [`cpu_ns`](Self::cpu_ns): see the module's table. The queue is idle; `None`: one as they are usually chosen.
-    fn device_ns(&self, mode: Mode, queue: Option<usize>, len: usize) -> f32 {
+    fn device_ns(&self, row: usize, mode: Mode, queue: Option<usize>, len: usize) -> f32 {
         let core = float(&self.core_ns[mode as usize]);
-        if mode == Mode::Waited { core + self.latency_ns(queue, len) } else { core }
+        match mode {
+            Mode::Waited if self.shares && len >= SHARED_FROM => {
+                let share = self.share_of(row, queue, len);
+                core + self.latency_ns(queue, len - share).max(self.cpu_ns(row, share))
+            }
+            Mode::Waited => core + self.latency_ns(queue, len),
+            Mode::Overlapped | Mode::Batched => core,
+        }
     }
 
     /// Scales of octaves are what was experienced, with whatever queue was chosen; a queue's own is relative to that.
@@ -348,7 +408,7 @@ impl Router {
         let table = &self.rows[row].modes[mode as usize];
         for bin in bins {
             let len = bins::middle(bin);
-            let (cpu, device) = (self.cpu_ns(row, len), self.device_ns(mode, None, len));
+            let (cpu, device) = (self.cpu_ns(row, len), self.device_ns(row, mode, None, len));
             let now = table.is_device(bin);
             // Nobody changes sides for a gain that may be noise.
             let hold = if hold == Hold::Sides { learn::HYSTERESIS } else { 1.0 };
@@ -358,7 +418,7 @@ impl Router {
         // The first octave in which the device is within reach.
         let near = (0..OCTAVES).find(|octave| {
             let (first, len) = (octave * PARTS, bins::edge((octave + 1) * PARTS));
-            let reach = self.device_ns(mode, None, len) < self.cpu_ns(row, len) * learn::WITHIN_REACH;
+            let reach = self.device_ns(row, mode, None, len) < self.cpu_ns(row, len) * learn::WITHIN_REACH;
             reach || (first..first + PARTS).any(|bin| table.is_device(bin))
         });
         let small = near.map_or(u32::MAX, |octave| u32::try_from(bins::edge(octave * PARTS)).unwrap_or(u32::MAX));
