@@ -71,7 +71,15 @@ impl Builder {
     #[cfg(feature = "sim")]
     #[must_use]
     pub fn model_device(mut self, device: &crate::sim::dsa::Device) -> Self {
-        self.offload.models.push(crate::sim::dsa::DriverSide::new(device));
+        self.offload.models.push(crate::sim::dsa::DriverSide::new(device, None));
+        self
+    }
+
+    /// As [`model_device`](Self::model_device), in an address space of the caller's, who can then say how the device sees this page or that.
+    #[cfg(feature = "sim")]
+    #[must_use]
+    pub fn model_device_in(mut self, device: &crate::sim::dsa::Device, space: &crate::sim::dsa::AddressSpace) -> Self {
+        self.offload.models.push(crate::sim::dsa::DriverSide::new(device, Some(space)));
         self
     }
 }

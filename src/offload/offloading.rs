@@ -75,7 +75,8 @@ impl<R: Request> Offloading<R> {
     #[inline]
     fn on_cpu(copies: &Copies, request: R, operation: Operation) -> Self {
         let len = operation.len();
-        if len <= copies.center.sizes.at_once_max && copies.engine != Engine::Device {
+        // What is empty is answered without an engine, whichever was asked for.
+        if len == 0 || len <= copies.center.sizes.at_once_max && copies.engine != Engine::Device {
             // SAFETY: the buffers' owner is `request`, which is here: readable, writable and nobody else's by the contracts of their traits.
             let result = unsafe { cpu::perform(&operation, copies.center.stores(len)) };
             if copies.intent == Intent::Durable {
@@ -111,8 +112,11 @@ impl<R: Request> Offloading<R> {
         let center = &copies.center;
         let len = operation.len();
         if copies.engine == Engine::Device {
-            let what = "no device: this machine shows no work queue that can be used, see `twolane doctor`".into();
-            return Self::refused(center, request, Failure::Refused { what });
+            let what = match center.device {
+                None => "no device: this machine shows no work queue that can be used, see `twolane doctor`",
+                Some(_) => "no work queue takes it: they are all down, or do not have the operation, see `twolane doctor`",
+            };
+            return Self::refused(center, request, Failure::Refused { what: what.into() });
         }
         let work = match Work::new(&operation, center.stores(len)) {
             Ok(work) => work,

@@ -36,7 +36,9 @@ static STREAMED_FROM: OnceLock<usize> = OnceLock::new();
 /// What all operations share, over queues that were opened before, and the reaper's bell if there are any.
 pub(super) fn center(config: &OffloadConfig, queues: Option<Queues>, shared: &Arc<Shared>) -> Center {
     let streamed_from = match config.calibrate {
-        true => *STREAMED_FROM.get_or_init(|| calibrate::streamed_from(None, &calibrate::measure(CALIBRATION_LIMIT))),
+        true => {
+            *STREAMED_FROM.get_or_init(|| calibrate::streamed_from(None, &calibrate::measure(None, CALIBRATION_LIMIT)))
+        }
         false => calibrate::streamed_from(None, &[]),
     };
     let sizes = CpuSizes { at_once_max: AT_ONCE_MAX, slice: SLICE, streamed_from };

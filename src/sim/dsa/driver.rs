@@ -180,14 +180,16 @@ impl StateSource for ModelPortal {
 #[derive(Clone, Debug)]
 pub(crate) struct DriverSide {
     device: super::Device,
+    /// What it is opened on; `None`: each queue on one of its own.
+    space: Option<super::AddressSpace>,
 }
 
 impl DriverSide {
-    pub(crate) fn new(device: &super::Device) -> Self {
-        Self { device: device.clone() }
+    pub(crate) fn new(device: &super::Device, space: Option<&super::AddressSpace>) -> Self {
+        Self { device: device.clone(), space: space.cloned() }
     }
 
-    /// Opens every queue, on an address space of their own.
+    /// Opens every queue.
     ///
     /// # Errors
     /// As [`Device::open`](super::Device::open).
@@ -195,7 +197,7 @@ impl DriverSide {
         let count = self.device.config().queues.len();
         (0..count)
             .map(|number| {
-                let space = super::AddressSpace::new()?;
+                let space = self.space.clone().map_or_else(super::AddressSpace::new, Ok)?;
                 let way = ModelWay::new(self.device.open(number, &space)?, By::Instruction);
                 let limits = way.limits();
                 Ok(Queue::new(&format!("model wq0.{number}"), None, limits, Box::new(way)))
