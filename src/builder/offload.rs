@@ -1,6 +1,9 @@
 //! The knobs of copies.
 
+use std::time::Duration;
+
 use super::Builder;
+use crate::error::Error;
 use crate::offload::dsa::discover::{Explicit, ExplicitError, Places, WorkQueue};
 
 /// Whether copies may go to a device.
@@ -22,10 +25,26 @@ pub(crate) struct OffloadConfig {
     pub offload: Offload,
     pub calibrate: bool,
     pub batch_anyway: bool,
+    pub timeout: Option<Duration>,
     pub places: Places,
     pub explicit: Vec<WorkQueue>,
     #[cfg(feature = "sim")]
     pub models: Vec<crate::sim::dsa::DriverSide>,
+}
+
+/// What [`Builder::copy_timeout`] may be: below, a page that the kernel reads from disk would pass for a dead device; above, nobody would still wait.
+const TIMEOUTS: std::ops::RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+
+impl OffloadConfig {
+    /// What can be said without looking at the machine.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self.timeout {
+            Some(timeout) if !TIMEOUTS.contains(&timeout) => {
+                Err(Error::Knob { knob: "copy_timeout", value: format!("{timeout:?}"), want: "10 ms to 60 s" })
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Builder {
@@ -64,6 +83,19 @@ impl Builder {
     #[must_use]
     pub fn batch_anyway(mut self, anyway: bool) -> Self {
         self.offload.batch_anyway = anyway;
+        self
+    }
+
+    /// How long a device may leave an operation unanswered before something is taken to be wrong: then it has as long again, or less if sysfs says that the device is
+    /// disabled or halted; then the operation is given up, with its buffers ([`Failure::Quarantined`](crate::offload::Failure::Quarantined)). 10 ms to 60 s; default: 1 s.
+    ///
+    /// A device answers in microseconds. What takes longer is a fault that the kernel serves from disk, and giving up too early costs the buffers.
+    ///
+    /// # Errors
+    /// At [`build`](Self::build): [`Error::Knob`](crate::Error::Knob), out of range.
+    #[must_use]
+    pub fn copy_timeout(mut self, timeout: Duration) -> Self {
+        self.offload.timeout = Some(timeout);
         self
     }
 

@@ -42,7 +42,9 @@ pub(super) fn center(config: &OffloadConfig, queues: Option<Queues>, shared: &Ar
         false => calibrate::streamed_from(None, &[]),
     };
     let sizes = CpuSizes { at_once_max: AT_ONCE_MAX, slice: SLICE, streamed_from };
-    let settings = Settings { lanes: shared.lanes().len(), ..Settings::default() };
+    let defaults = Settings::default();
+    let timeout = config.timeout.unwrap_or(defaults.timeout);
+    let settings = Settings { lanes: shared.lanes().len(), timeout, ..defaults };
     // Without memory for records there is no device; the CPU needs none.
     let flow = queues.and_then(|queues| Flow::new(queues, settings).ok());
     let router = || Router::new(Costs::STARTING, streamed_from);
@@ -52,6 +54,7 @@ pub(super) fn center(config: &OffloadConfig, queues: Option<Queues>, shared: &Ar
 
 /// The queues, opened and tried. `None`: there are none, and none is demanded.
 pub(super) fn queues(config: &OffloadConfig, cpu: &Capabilities) -> Result<Option<Queues>, Error> {
+    config.check()?;
     if config.offload == Offload::Off {
         return Ok(None);
     }

@@ -2,11 +2,10 @@
 //!
 //! The one seam is [`Backend::rig`]: what is new (a page that a thread drains, portals whose instructions are trapped) becomes another backend there.
 
+use twolane::offload::dsa::abi::Opcode;
 use twolane::offload::{Copies, Engine};
 use twolane::sim::dsa::{AddressSpace, Device, DeviceConfig, Driven, Faults, Profile, QueueConfig};
 use twolane::{Builder, Offload, Placement, Runtime};
-
-use twolane::offload::dsa::abi::{OpCap, Opcode};
 
 /// The largest transfer of the models' queues, in bytes: small, so that what exceeds it is soon copied.
 pub const TRANSFER_MAX: usize = 64 << 10;
@@ -38,26 +37,6 @@ pub enum Backend {
     Hardware,
 }
 
-/// All of them. Hardware is tried, and is rarely there.
-pub const BACKENDS: [Backend; 11] = [
-    Backend::Cpu,
-    Backend::CpuHere,
-    Backend::Shared,
-    Backend::Dedicated,
-    Backend::SharedInWeather,
-    Backend::DedicatedInWeather,
-    Backend::Storm,
-    Backend::NoBatch,
-    Backend::ThreeQueues,
-    Backend::Version2,
-    Backend::Hardware,
-];
-
-/// Those that there are on this machine, ready to work.
-pub fn backends() -> impl Iterator<Item = Rig> {
-    BACKENDS.into_iter().filter_map(|backend| backend.rig(backend as u64 + 1))
-}
-
 impl Backend {
     /// A runtime that copies this way; `None`: not on this machine.
     pub fn rig(self, seed: u64) -> Option<Rig> {
@@ -82,7 +61,7 @@ impl Backend {
             Self::DedicatedInWeather => (v1.queue(dedicated()), strict.faults(Faults::weather())),
             Self::Storm => (v1.queue(shared()), strict.faults(Faults::storm())),
             Self::NoBatch => {
-                let without = all(&v1).without(Opcode::BATCH);
+                let without = v1.opcap.without(Opcode::BATCH);
                 (v1.opcap(without).queue(shared()), strict)
             }
             Self::ThreeQueues => (
@@ -94,10 +73,6 @@ impl Backend {
         let device = Device::new(config, profile).expect("a device that there could be");
         Some(Rig::on(self, device))
     }
-}
-
-fn all(config: &DeviceConfig) -> OpCap {
-    config.opcap
 }
 
 fn builder() -> Builder {

@@ -8,7 +8,8 @@ pub mod reference;
 use std::future::Future;
 use std::time::Duration;
 
-pub use backend::{Backend, Rig, backends};
+#[allow(unused_imports)] // as above
+pub use backend::{Backend, Rig};
 use twolane::Runtime;
 
 /// Longer than any of these tests' operations takes on a machine that does other things, too: past it, something hangs.
