@@ -107,7 +107,8 @@ fn round(seed: u64, count: u64, ends: &'static Ends, sums: &mut Sums) {
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let device = Device::new(config(&mut dice), Profile::strict(seed).faults(Faults::everything())).unwrap();
     let driven = device.spawn().unwrap();
-    let builder = Runtime::builder().placement(Placement::Unpinned).copy_timeout(TIMEOUT);
+    // Without the environment, in which this test's own variables would be taken for misspelt knobs.
+    let builder = Runtime::builder().env_overrides(false).placement(Placement::Unpinned).copy_timeout(TIMEOUT);
     let rt = builder.model_device(&device).build().unwrap();
     let mut flying: VecDeque<Flying> = VecDeque::new();
     let mut left = count;
@@ -130,8 +131,7 @@ fn round(seed: u64, count: u64, ends: &'static Ends, sums: &mut Sums) {
         sums.strikes += u64::from(strike(&mut dice, &device));
     }
     // What the device took and will never answer is exactly what is given up.
-    let counts = rt.copies().counts();
-    let quarantined = settle(&rt, &device, seed, counts.late);
+    let quarantined = settle(&rt, &device, seed);
     let counts = rt.copies().counts();
     sums.lost += quarantined;
     sums.late += counts.late;
@@ -148,7 +148,7 @@ fn round(seed: u64, count: u64, ends: &'static Ends, sums: &mut Sums) {
 }
 
 /// Waits until all that was lost is given up, and nothing else is. Returns how much.
-fn settle(rt: &Runtime, device: &Device, seed: u64, _late: u64) -> u64 {
+fn settle(rt: &Runtime, device: &Device, seed: u64) -> u64 {
     let deadline = Instant::now() + LIMIT;
     loop {
         let (counts, lost): (CopyCounts, u64) = (rt.copies().counts(), device.counters().lost);

@@ -75,7 +75,9 @@ fn copies(rig: &Rig) {
     match rig.backend {
         // What faults again and again is left to the CPU in the end.
         Backend::Storm => assert!(counts.resumes > 0 && counts.finished_by_cpu.iter().sum::<u64>() > 0, "{counts:?}"),
-        _ if rig.model.is_some() => assert!(by_device >= 2 * (SIZES.len() as u64 - 1), "the device did them: {counts:?}"),
+        _ if rig.model.is_some() => {
+            assert!(by_device >= 2 * (SIZES.len() as u64 - 1), "the device did them: {counts:?}")
+        }
         Backend::Hardware => {}
         _ => assert_eq!(by_device, 0, "{counts:?}"),
     }
@@ -179,12 +181,14 @@ fn deltas(rig: &Rig) {
         }
         let right = reference::delta(&original, &modified);
         let room = vec![0; (right.len() + 20).max(80)];
-        let asked = rig.copies().create_delta(original.clone(), modified.clone(), room);
+        // A delta's offsets count from its beginning, so it is not cut: what a queue does not take whole is the CPU's.
+        let copies = if len > TRANSFER_MAX { rig.copies_as_it_can() } else { rig.copies() };
+        let asked = copies.create_delta(original.clone(), modified.clone(), room);
         let (_, _, record, outcome) = done(rig, "a delta", asked);
         let DeltaOutcome::Record { len: record_len } = outcome else { panic!("it has room: {len}") };
         assert!(record[..record_len] == right, "{len}: {record_len} bytes instead of {}", right.len());
         let record = record.part(..record_len).unwrap();
-        let (_, dst, outcome) = done(rig, "a delta applied", rig.copies().apply_delta(record, original.clone()));
+        let (_, dst, outcome) = done(rig, "a delta applied", copies.apply_delta(record, original.clone()));
         assert_eq!(outcome, Ok(()));
         assert!(dst == modified, "{len}");
     }

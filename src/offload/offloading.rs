@@ -114,7 +114,9 @@ impl<R: Request> Offloading<R> {
         if copies.engine == Engine::Device {
             let what = match center.device {
                 None => "no device: this machine shows no work queue that can be used, see `twolane doctor`",
-                Some(_) => "no work queue takes it: they are all down, or do not have the operation, see `twolane doctor`",
+                Some(_) => {
+                    "no work queue takes it: they are all down, or do not have the operation, see `twolane doctor`"
+                }
             };
             return Self::refused(center, request, Failure::Refused { what: what.into() });
         }

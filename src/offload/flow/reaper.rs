@@ -309,7 +309,8 @@ impl Watched {
             swept.events = swept.events.saturating_add(1);
             if over == Over::Quarantined {
                 self.quarantined |= 1 << slot;
-                page.counters.quarantined.add(1);
+                // A batch is none: its children are counted, each.
+                page.counters.quarantined.add(u64::from(!seen.is_batch()));
             }
         }
         page.carry_out(slot, none, outcome);
@@ -332,7 +333,7 @@ impl Watched {
             let outcome = here.late(seen);
             if outcome.mine {
                 self.quarantined &= !(1 << slot);
-                page.counters.late.add(1);
+                page.counters.late.add(u64::from(!seen.is_batch()));
             }
             page.carry_out(slot, origin, outcome);
         }
