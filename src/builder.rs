@@ -207,7 +207,8 @@ impl Builder {
         self
     }
 
-    /// Idle time before a lane parks. Default: of the preset. 1 us to 60 s. Shorter saves cpu, longer spares events after short gaps the
+    /// Idle time before a lane parks, at most: where events are known to be so seldom that at least twice as much idle time is to be expected, and
+    /// eight times what a wake takes, it parks at once. Default: of the preset. 1 us to 60 s. Shorter saves cpu, longer spares events after short gaps the
     /// kernel's wake. Effect: `parks`, `fruitless_parks`.
     pub fn park_after(mut self, idle: Duration) -> Self {
         self.overrides.park_after = Some(idle);
@@ -331,6 +332,7 @@ impl Builder {
             Some(topology) => topology,
             None => Topology::read()?,
         };
+        let (quota, cpus) = (topology.quota.as_ref().map(|quota| quota.cpus), topology.allowed().len());
         let mut plan = placement::plan(&self.request, &topology)?;
         check_own_threads(&self.own_threads, &plan)?;
         overrule_sharing(&self.sharing, &mut plan)?;
@@ -342,6 +344,8 @@ impl Builder {
                 backlog_max: self.backlog_max,
                 linger_max: self.linger_max,
                 peek_refresh: self.peek_refresh,
+                quota,
+                cpus,
                 on_lane_start: self.on_lane_start,
                 on_lane_stop: self.on_lane_stop,
             },

@@ -11,6 +11,7 @@ pub(crate) mod sync;
 #[allow(unsafe_code)]
 pub(crate) mod task;
 
+pub mod ring;
 pub(crate) mod sched;
 
 #[cfg(not(twolane_loom))]
@@ -41,10 +42,11 @@ pub use task::{AbortOnDrop, JoinError, JoinHandle};
 pub use {
     builder::{Builder, offload::Offload},
     error::{Error, Rejected, RejectedBecause},
-    metrics::{LaneMetrics, Metrics, Misses},
+    metrics::{Guard, LaneMetrics, Metrics, Misses, Withheld},
     placement::{LaneInfo, Placement, Plan, Role, Sharing},
     poll::{
-        Peek, PeekError, PollCx, PollFn, Poller, PollerError, PollerHandle, PollerStats, Progress, WakeBy, poll_fn,
+        Bounds, Doorbell, Peek, PeekError, PollCx, PollFn, Poller, PollerError, PollerHandle, PollerStats, Progress,
+        WakeBy, poll_fn,
     },
     runtime::{Handle, LaneRunner, Runtime, Where},
     sched::join::{BlockingJoinError, WouldDeadlock},
@@ -57,6 +59,7 @@ pub use {
 #[allow(missing_docs)]
 pub mod model {
     pub use crate::offload::model as offload;
+    pub use crate::ring;
     pub use crate::sched::model as sched;
     pub use crate::task::model as task;
 }

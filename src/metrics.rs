@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::placement::LaneInfo;
 use crate::wait::WaitReport;
+use crate::wait::controller::Guards;
 
 /// A counter with one writer.
 #[derive(Debug, Default)]
@@ -61,12 +62,31 @@ pub(crate) struct LaneCounters {
     pub instruction_dozes: Count,
     pub os_limited_dozes: Count,
     pub doze_false_wakes: Count,
+    pub monitored_dozes: Count,
+    pub monitor_verdicts: Count,
+    pub steps_aside: Count,
+    pub rests: Count,
+    pub rests_asked: Count,
+    pub recalibrations: Count,
+    /// Ticks.
+    pub charged: Count,
+    /// Ticks; as a signed number.
+    pub balance: Count,
+    pub over_budget: Count,
+    /// Ticks.
+    pub mean_bound: Count,
+    pub max_bound: Count,
+    /// Bits of `Guards`.
+    pub guards: Count,
+    /// The last wake from a park, on average over eight, in ticks; 0 if none was measured.
+    pub wake: Count,
     pub parks: Count,
     pub park_refusals: Count,
     pub fruitless_parks: Count,
     pub misses_doze: Count,
     pub misses_lent: Count,
     pub misses_preempted: Count,
+    pub misses_aside: Count,
     pub misses_slow_poller: Count,
     pub relief_withheld: Count,
     pub tasks: Count,
@@ -141,6 +161,38 @@ pub struct LaneMetrics {
     pub waits: Option<WaitReport>,
     /// Dozes ended by the doorbell for nothing: no poller and no inbox had anything.
     pub doze_false_wakes: u64,
+    /// Waits in which an instruction watched a word for a store.
+    pub monitored_dozes: u64,
+    /// Times that more than half of the early ends of such waits were for nothing, so that the lane waited for the time alone for a while.
+    pub monitor_verdicts: u64,
+    /// Times that the lane let others have its cpu instead of waiting in user mode.
+    pub steps_aside: u64,
+    /// Times that this lane, between two tasks, left the core to its poll lane for 20 us, because that was late and is known to share the core.
+    /// At most 5 % of any 10 ms.
+    pub rests: u64,
+    /// Times that this lane asked its sibling to.
+    pub rests_asked: u64,
+    /// Times that PAUSE was measured anew, after waits that were late again and again, a jump of the clock, or a move to another cpu.
+    pub recalibrations: u64,
+    /// The bounds in force: the tightest of the lane's pollers, and the runtime's for those that state none. Zero until the lane has started.
+    pub mean_added: Duration,
+    /// As `mean_added`, for the longest wait.
+    pub max_added: Duration,
+    /// Latency that events were charged with for the lane's waits: `added / events` is what the budget `mean_added` bounds. The last
+    /// millisecond may be missing.
+    pub added: Duration,
+    /// What waiting may still add, in nanoseconds; negative while in debt: then the lane polls without waiting until events have earned it
+    /// back. At most 64 times `mean_added`.
+    pub budget_ns: i64,
+    /// Empty passes after which the budget, or a bound, allowed no wait although relief was wanted.
+    pub over_budget: u64,
+    /// Why relief is not given now, if it is not.
+    pub withheld: Option<Withheld>,
+    /// Reasons for which this lane spins less than it was told to; empty where spinning is of use.
+    pub guards: Vec<Guard>,
+    /// From the ring, or the deadline, to the parked lane running again: the average of the last wakes that could be measured. A wake by
+    /// a descriptor is not: nobody says when it became readable.
+    pub wake: Option<Duration>,
     /// Times blocked in the kernel, one that lasts included.
     pub parks: u64,
     /// Times that a poller refused to be armed, or that something came while the lane armed.
@@ -167,6 +219,56 @@ pub struct LaneMetrics {
     pub wakes: u64,
 }
 
+/// Why a lane gives no relief now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Withheld {
+    /// [`Relief::Off`](crate::Relief::Off).
+    Off,
+    /// The lanes of the pair are known not to share a core.
+    NotShared,
+    /// The sibling has nothing to do.
+    SiblingIdle,
+    /// Waits have added all the latency that they may; see [`LaneMetrics::budget_ns`].
+    OverBudget,
+}
+
+/// Why spinning is of no use on a lane, or keeps others from bringing what it waits for. It parks sooner then; where it may not park, and others
+/// need this very cpu, it lets them have it between two passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Guard {
+    /// The control group's quota is less than the lanes would use.
+    Quota,
+    /// More lanes than cpus.
+    Oversubscribed,
+    /// The process may use one cpu.
+    SingleCpu,
+    /// Another lane is bound to the same cpu.
+    SharedCpu,
+    /// The kernel takes the cpu away for others more than 50 times a second.
+    Crowded,
+    /// The lane has a real-time priority on such a cpu: whoever has none waits until it blocks.
+    Realtime,
+}
+
+impl Guard {
+    const ALL: [Guard; 6] =
+        [Guard::Quota, Guard::Oversubscribed, Guard::SingleCpu, Guard::SharedCpu, Guard::Crowded, Guard::Realtime];
+
+    /// The guards of a word of bits in the order of `ALL`.
+    pub(crate) fn of(bits: u64) -> Vec<Guard> {
+        Self::ALL.into_iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, guard)| guard).collect()
+    }
+
+    /// The bits of what holds.
+    pub(crate) fn bits(guards: Guards) -> u64 {
+        let Guards { quota, oversubscribed, single_cpu, shared_cpu, crowded, realtime } = guards;
+        let all = [quota, oversubscribed, single_cpu, shared_cpu, crowded, realtime];
+        all.into_iter().enumerate().map(|(bit, holds)| u64::from(holds) << bit).sum()
+    }
+}
+
 /// Gaps between two calls of a poller that were longer than `max_added` because of the runtime, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -179,6 +281,8 @@ pub struct Misses {
     pub preempted: u64,
     /// The pass itself took so long: a slow fellow poller.
     pub slow_poller: u64,
+    /// The lane let others have its cpu, because they need that one; see [`LaneMetrics::guards`].
+    pub aside: u64,
 }
 
 impl LaneMetrics {

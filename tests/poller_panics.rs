@@ -40,7 +40,7 @@ impl Poller for Bomb {
         self.here(In::WakeBy);
         WakeBy::Ring
     }
-    fn peek(&self) -> Option<Peek> {
+    fn peek(&self) -> Option<Peek<'_>> {
         self.here(In::Peek);
         None
     }

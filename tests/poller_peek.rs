@@ -28,7 +28,7 @@ impl Poller for Ring {
         }
     }
 
-    fn peek(&self) -> Option<Peek> {
+    fn peek(&self) -> Option<Peek<'_>> {
         let word: *const u8 = Arc::as_ptr(&self.produced).cast();
         // SAFETY: the word is atomic, and this poller holds it as long as it lives.
         let peek = unsafe { Peek::new(word, 64, u64::MAX, self.consumed) }.unwrap();

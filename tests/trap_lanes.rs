@@ -168,7 +168,7 @@ impl Poller for Listener {
         Progress::Busy(events)
     }
 
-    fn peek(&self) -> Option<Peek> {
+    fn peek(&self) -> Option<Peek<'_>> {
         // SAFETY: the word is in an `Arc` that the poller holds, and only ever written by atomic stores.
         self.peeks
             .then(|| unsafe { Peek::new(self.word.as_ptr().cast(), 32, u32::MAX.into(), self.seen.into()) }.unwrap())

@@ -107,8 +107,15 @@ pub fn print_lines(figures: &[Figure]) {
     }
 }
 
+/// What could not be measured reads `unresolved`.
 fn number(value: f64) -> String {
-    if value.fract() == 0.0 && value.abs() < 1e9 { format!("{value:.0}") } else { format!("{value:.4}") }
+    if value.is_nan() {
+        "unresolved".into()
+    } else if value.fract() == 0.0 && value.abs() < 1e9 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.4}")
+    }
 }
 
 impl fmt::Display for Bound {

@@ -73,6 +73,12 @@ impl Lanes {
         self.threads.iter().map(|(_, id)| *id).collect()
     }
 
+    /// The kernel's number of the thread of the lane of this role.
+    #[allow(dead_code)] // not every bench asks
+    pub fn thread_of(&self, role: Role) -> Option<i32> {
+        self.threads.iter().find(|(info, _)| info.plan.role == role).map(|(_, id)| *id)
+    }
+
     /// What is known about the two lanes sharing a core.
     pub fn sharing(&self) -> Sharing {
         self.threads.first().map_or(Sharing::Unknown, |(info, _)| info.sharing)

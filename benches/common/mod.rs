@@ -13,3 +13,4 @@ pub mod slots;
 pub mod stats;
 pub mod ticks;
 pub mod witness;
+pub mod work;

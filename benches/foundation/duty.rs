@@ -25,6 +25,7 @@ use crate::common::slots::{Cell, SLOTS, interleave};
 use crate::common::stats::{best, median};
 use crate::common::ticks;
 use crate::common::witness::Witness;
+use crate::common::work::{Gaps, steps_for, work};
 
 const EVENTS_PER_S: f64 = 20_000.0;
 const SLOT_NS: f64 = 40e6;
@@ -116,8 +117,7 @@ impl Seen {
 struct Costly {
     steps: u32,
     next_event: u64,
-    mean_gap: f64,
-    dice: u64,
+    gaps: Gaps,
     /// End of the last call, if that found nothing.
     idle_since: Option<u64>,
     call_began: u64,
@@ -152,7 +152,7 @@ impl Poller for Costly {
         }
         let mut arrived = 0;
         while self.next_event <= ended {
-            self.next_event += self.gap();
+            self.next_event += self.gaps.next();
             arrived += 1;
         }
         if began >= self.from {
@@ -160,42 +160,6 @@ impl Poller for Costly {
         }
         Progress::Busy(arrived)
     }
-}
-
-impl Costly {
-    /// Exponentially distributed.
-    fn gap(&mut self) -> u64 {
-        self.dice ^= self.dice << 13;
-        self.dice ^= self.dice >> 7;
-        self.dice ^= self.dice << 17;
-        let unit = ((self.dice >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
-        (-unit.ln() * self.mean_gap) as u64
-    }
-}
-
-/// So many steps of which each waits for the one before.
-#[inline]
-fn work(steps: u32) {
-    let mut value = 1_u64;
-    for _ in 0..steps {
-        value = std::hint::black_box(value.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    }
-}
-
-/// Steps for a call of so many nanoseconds, its two looks at the clock included.
-fn steps_for(call_ns: f64) -> u32 {
-    const MANY: u32 = 10_000;
-    let time = |steps: u32| {
-        let once = |_| {
-            let began = ticks::now();
-            work(steps);
-            ticks::ns_between(began, ticks::now())
-        };
-        best(&(0..100).map(once).collect::<Vec<f64>>())
-    };
-    let clock = time(0);
-    let step = time(MANY) / f64::from(MANY);
-    ((call_ns - clock) / step).max(0.0).round() as u32
 }
 
 /// `None`: the lane did not get its cpu.
@@ -207,8 +171,7 @@ fn slot(lanes: &Lanes, steps: u32) -> Result<Option<Seen>, String> {
     let costly = Costly {
         steps,
         next_event: ticks::now(),
-        mean_gap: 1e9 / EVENTS_PER_S / ticks::ns_per_tick(),
-        dice: 0x2545_F491_4F6C_DD1D,
+        gaps: Gaps::new(1e9 / EVENTS_PER_S, 0),
         idle_since: None,
         call_began: 0,
         from,

@@ -1,19 +1,23 @@
-//! `idle_cpu_percent`, `idle_armed_cpu_percent`: what does a runtime take that has nothing to do?
+//! `idle_cpu_percent`, `idle_armed_cpu_percent`, `events_1khz_cpu_percent`: what does a runtime take that has nothing, or little, to do?
 //!
 //! **Method.** After 1 s of settling, the cpu time of the runtime's threads (the kernel's own account, in nanoseconds) is summed
 //! over 5 s. One runtime has no pollers; the other has one on a UDP socket that it may be woken by. Afterwards a submitted closure,
 //! and a datagram, must be answered: a runtime that is dead is idle, too.
 //!
+//! With a thousand events a second, a thread of its own sends one each millisecond and rings for it. All of them must have been seen.
+//!
 //! **Reference.** None: blocked threads take nothing, so there is nothing to run twice.
 //!
-//! **Bound.** 0.1 percent of one cpu. A runtime that spins gets 100 a lane.
+//! **Bound.** 0.1 percent of one cpu; 5 with a thousand events a second: a lane that polls for 200 us after each takes 20. A runtime that spins gets 100 a lane.
 //!
 //! **Beside.** How long the answer took.
 
 use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 
-use twolane::{PollCx, Progress, Where, poll_fn};
+use twolane::{PollCx, Progress, Role, Where, poll_fn};
 
 use crate::common::cpu::thread_cpu_ns;
 use crate::common::figure::{Bound, Figure};
@@ -23,6 +27,8 @@ const SETTLING: Duration = Duration::from_secs(1);
 const WATCHED: Duration = Duration::from_secs(5);
 /// An answer that takes longer is none.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
+/// A thousand a second.
+const EVENT_EVERY: Duration = Duration::from_millis(1);
 const BOUND: Bound = Bound::AtMost(0.1);
 
 pub fn cpu_percent(_: &Machine) -> Result<Figure, String> {
@@ -58,6 +64,51 @@ pub fn armed_cpu_percent(_: &Machine) -> Result<Figure, String> {
     echo.stop();
     echo.join().map(drop).map_err(|error| error.to_string())?;
     Ok(Figure::exact("idle_armed_cpu_percent", percent, BOUND).beside("answer_us", micros(answer)))
+}
+
+/// What a thousand events a second take, each brought by a ring.
+pub fn events_1khz_cpu_percent(_: &Machine) -> Result<Figure, String> {
+    let lanes = Lanes::start(builder())?;
+    let sent = Arc::new(AtomicU64::new(0));
+    let seen = Arc::new(AtomicU64::new(0));
+    let (to_see, tell) = (Arc::clone(&sent), Arc::clone(&seen));
+    let poller = poll_fn(move |_: &mut PollCx<'_>| {
+        // Acquire, Release: the count is all there is; as a queue would do it.
+        let new = to_see.load(Acquire) - tell.load(Relaxed);
+        tell.fetch_add(new, Release);
+        if new > 0 { Progress::Busy(new as u32) } else { Progress::Idle }
+    });
+    let poller = poller.ring();
+    let poller = lanes.runtime.spawn_poller(Where::Any, "events", poller).map_err(|error| error.to_string())?;
+    let over = AtomicBool::new(false);
+    let (percent, parks, unseen) = std::thread::scope(|scope| {
+        let events = scope.spawn(|| {
+            let mut next = Instant::now();
+            while !over.load(Relaxed) {
+                next += EVENT_EVERY;
+                std::thread::sleep(next.saturating_duration_since(Instant::now()));
+                sent.fetch_add(1, Release);
+                poller.ring();
+            }
+        });
+        let before = lanes.metrics(Role::Poll);
+        let percent = watch(&lanes);
+        let after = lanes.metrics(Role::Poll);
+        over.store(true, Relaxed);
+        let ended = events.join().map_err(|_| "the thread that sends events panicked".to_owned());
+        let parks = before.and_then(|before| Ok(after?.parks - before.parks));
+        std::thread::sleep(SETTLING);
+        ended.and_then(|()| Ok((percent?, parks?, sent.load(Acquire) - seen.load(Acquire))))
+    })?;
+    poller.stop();
+    poller.join().map(drop).map_err(|error| error.to_string())?;
+    if unseen > 0 {
+        return Err(format!("{unseen} events were never seen"));
+    }
+    let figure = Figure::exact("events_1khz_cpu_percent", percent, Bound::AtMost(5.0));
+    Ok(figure
+        .beside("parks_per_s", parks as f64 / (SETTLING + WATCHED).as_secs_f64())
+        .beside("events", sent.load(Acquire) as f64))
 }
 
 /// Percent of one cpu that all lanes together used.

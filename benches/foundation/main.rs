@@ -31,7 +31,7 @@ use common::lanes::Machine;
 type Run = fn(&Machine) -> Result<Figure, String>;
 
 /// Every figure by name, in the order in which they are measured.
-const FIGURES: [(&str, Run); 13] = [
+const FIGURES: [(&str, Run); 14] = [
     ("echo_packet_ratio", echo::packet_ratio),
     ("pass_overhead_1_ns", pass::overhead_of_1),
     ("pass_overhead_8_ns", pass::overhead_of_8),
@@ -40,6 +40,7 @@ const FIGURES: [(&str, Run); 13] = [
     ("unpark_ratio_epoll", unpark::ratio_epoll),
     ("idle_cpu_percent", idle::cpu_percent),
     ("idle_armed_cpu_percent", idle::armed_cpu_percent),
+    ("events_1khz_cpu_percent", idle::events_1khz_cpu_percent),
     ("balanced_duty_150ns", duty::of_150_ns),
     ("balanced_duty_20ns", duty::of_20_ns),
     ("task_allocations", task::allocations),

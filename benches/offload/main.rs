@@ -10,6 +10,9 @@ mod common;
 mod cpu_neighbour;
 mod cpu_route;
 mod cpu_speed;
+mod inline;
+#[allow(unsafe_code)] // records are written by hand
+mod submit;
 
 use std::process::ExitCode;
 
@@ -19,7 +22,10 @@ use common::lanes::Machine;
 type Run = fn(&Machine) -> Result<Figure, String>;
 
 /// Every figure by name, in the order in which they are measured.
-const FIGURES: [(&str, Run); 5] = [
+const FIGURES: [(&str, Run); 8] = [
+    ("submit_instructions_single", submit::single),
+    ("submit_instructions_batch8", submit::batch8),
+    ("inline_copy_extra_ns", inline::extra),
     ("cpu_engine_vs_memcpy_min", cpu_speed::against_memcpy),
     ("cpu_engine_small_extra_ns", cpu_speed::small_extra),
     ("neighbour_slowdown_ratio", cpu_neighbour::slowdown_ratio),
@@ -29,7 +35,8 @@ const FIGURES: [(&str, Run); 5] = [
 
 const USAGE: &str = "usage: offload [NAME...]             the figures whose names contain one of these; none: all
        offload --list
-       offload --count small|device|nothing N       so many decisions of the router and nothing else, for valgrind";
+       offload --count small|device|nothing N       so many decisions of the router and nothing else, for valgrind
+       offload --submit single|batch8|gathered8 N   so many submissions and nothing else, for valgrind";
 /// Wrong arguments.
 const EXIT_USAGE: u8 = 2;
 
@@ -49,6 +56,7 @@ fn dispatch(arguments: &[String]) -> Result<ExitCode, String> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).filter(|word| *word != "--bench").collect();
     match words[..] {
         ["--count", what, times] => cpu_route::count(what, times).map(|()| ExitCode::SUCCESS),
+        ["--submit", what, times] => submit::count(what, times).map(|()| ExitCode::SUCCESS),
         ["--list"] => {
             FIGURES.iter().for_each(|(name, _)| println!("{name}"));
             Ok(ExitCode::SUCCESS)

@@ -30,6 +30,8 @@ pub(crate) struct OffloadConfig {
     pub explicit: Vec<WorkQueue>,
     #[cfg(feature = "sim")]
     pub models: Vec<crate::sim::dsa::DriverSide>,
+    #[cfg(feature = "sim")]
+    pub null: Vec<crate::sim::dsa::NullQueue>,
 }
 
 /// What [`Builder::copy_timeout`] may be: below, a page that the kernel reads from disk would pass for a dead device; above, nobody would still wait.
@@ -112,6 +114,14 @@ impl Builder {
     #[must_use]
     pub fn model_device_in(mut self, device: &crate::sim::dsa::Device, space: &crate::sim::dsa::AddressSpace) -> Self {
         self.offload.models.push(crate::sim::dsa::DriverSide::new(device, Some(space)));
+        self
+    }
+
+    /// Lets copies go to a queue that does nothing and is [finished by hand](crate::sim::dsa::NullQueue): for counting instructions.
+    #[cfg(feature = "sim")]
+    #[must_use]
+    pub fn null_queue(mut self, queue: &crate::sim::dsa::NullQueue) -> Self {
+        self.offload.null.push(queue.clone());
         self
     }
 }

@@ -14,6 +14,13 @@ impl<T> Held<T> {
         Self(MaybeUninit::new(value))
     }
 
+    /// The value where it is. What is done with it must leave the memory behind it alone.
+    #[inline]
+    pub(super) fn value_mut(&mut self) -> &mut T {
+        // SAFETY: initialised by `new`.
+        unsafe { self.0.assume_init_mut() }
+    }
+
     /// The value, once no engine has its addresses any more.
     #[inline]
     pub(super) fn into_inner(self) -> T {

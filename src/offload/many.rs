@@ -4,7 +4,7 @@ use super::copies::{Copies, Engine};
 use super::device::{Device, Way};
 use super::flow::How;
 use super::held::Held;
-use super::offloading::{Offloading, Stage};
+use super::offloading::Offloading;
 use super::request::{Request, sealed};
 use super::route::Mode;
 use super::submitted::Submitted;
@@ -103,10 +103,8 @@ impl<R: Request> Group<R> {
             let Some(held) = requests[done].take() else {
                 unreachable!("a ticket for an operation that was not asked for")
             };
-            // SAFETY: `held` is beside it from here on, and the ticket is for the operation at this place.
-            let submitted = unsafe { Submitted::with(&copies.center, &operations[done], how, demanded, ticket) };
             done += 1;
-            each(Offloading(Stage::Device(held, submitted)));
+            each(Offloading::with_device(held, Submitted::with(&copies.center, how, demanded, ticket)));
         };
         // SAFETY: the requests hold the memory, and stay until their futures have them: those without a ticket are started below.
         let _ = unsafe { device.flow.submit_many(operations, how, sink) };

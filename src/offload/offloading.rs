@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use super::center::Center;
 use super::copies::{Copies, Engine};
-use super::cpu::{self, Work};
+use super::cpu::{self, Stores, Work};
 use super::device::{Device, Way};
 use super::durable;
 use super::errand::{Awaited, errand};
@@ -29,18 +29,30 @@ use crate::task;
 /// # Panics
 /// Polled after it was ready.
 #[must_use = "the buffers come back by awaiting it"]
-pub struct Offloading<R: Request>(pub(super) Stage<R>);
+pub struct Offloading<R: Request> {
+    /// `None`: an errand has it, or it was given back.
+    request: Option<Held<R>>,
+    stage: Stage<R>,
+}
 
-pub(super) enum Stage<R: Request> {
+enum Stage<R: Request> {
     /// Over.
-    Ready(R, Result<Verdict, Failure>),
+    Ready(Result<Verdict, Failure>),
+    /// With a device.
+    Device(Submitted),
     /// On its way on a compute lane.
     Sent(Awaited<R>),
     /// In the hands of whoever polls.
-    Here(Held<R>, Work, usize, Option<Operation>),
-    /// With a device.
-    Device(Held<R>, Submitted),
+    Here(Box<Here>),
     Taken,
+}
+
+/// Work that is done where it is polled.
+struct Here {
+    work: Work,
+    slice: usize,
+    /// What is to be written back to memory in the end.
+    durable: Option<Operation>,
 }
 
 /// An operation without an answer, and its buffers.
@@ -59,9 +71,8 @@ impl<R: Request> Offloading<R> {
             Ok(described) => described,
             Err(failure) => return Self::refused(&copies.center, request, failure),
         };
-        let len = operation.len();
         if let Some(device) = &copies.center.device {
-            if !matches!(copies.engine, Engine::Cpu | Engine::CpuHere) && len > 0 {
+            if !matches!(copies.engine, Engine::Cpu | Engine::CpuHere) && operation.len() > 0 {
                 let way = device.way(&operation, copies.intent, copies.engine, Mode::Overlapped, copies.gather);
                 if let Way::Queue { how, .. } = way {
                     return Self::submit(copies, device, request, operation, how);
@@ -75,17 +86,21 @@ impl<R: Request> Offloading<R> {
     #[inline]
     fn on_cpu(copies: &Copies, request: R, operation: Operation) -> Self {
         let len = operation.len();
-        // What is empty is answered without an engine, whichever was asked for.
-        if len == 0 || len <= copies.center.sizes.at_once_max && copies.engine != Engine::Device {
-            // SAFETY: the buffers' owner is `request`, which is here: readable, writable and nobody else's by the contracts of their traits.
-            let result = unsafe { cpu::perform(&operation, copies.center.stores(len)) };
-            if copies.intent == Intent::Durable {
-                // SAFETY: as above.
-                unsafe { durable::write_back(&operation) };
-            }
-            return Self(Stage::Ready(request, result));
+        if len > copies.center.sizes.at_once_max || copies.engine == Engine::Device || copies.intent == Intent::Durable
+        {
+            return Self::start_large(copies, request, operation);
         }
-        Self::start_large(copies, request, operation)
+        let result = match operation {
+            // The one that is to cost no more than `memcpy`.
+            Operation::Copy { src, dst, len } if len < copies.center.sizes.streamed_from => {
+                // SAFETY: the buffers' owner is `request`, which is here: readable, writable and nobody else's by the contracts of their traits.
+                unsafe { cpu::copy(src, dst, len, Stores::Plain) };
+                Ok(Verdict::Done)
+            }
+            // SAFETY: as above.
+            _ => unsafe { cpu::perform(&operation, copies.center.stores(len)) },
+        };
+        Self { request: Some(Held::new(request)), stage: Stage::Ready(result) }
     }
 
     #[inline]
@@ -94,41 +109,50 @@ impl<R: Request> Offloading<R> {
             return Self::refused(&copies.center, request, failure);
         }
         let held = Held::new(request);
-        // SAFETY: `held` is beside it, in the stage, until it is over, or left with it.
+        // SAFETY: `held` stays beside it until it is over, or is left with it.
         match unsafe { Submitted::new(&copies.center, device, &operation, how, copies.engine == Engine::Device) } {
-            Ok(submitted) => Self(Stage::Device(held, submitted)),
+            Ok(submitted) => Self::with_device(held, submitted),
             Err(()) => Self::on_cpu(copies, held.into_inner(), operation),
         }
+    }
+
+    /// With a ticket for it, that was had elsewhere.
+    #[inline]
+    pub(super) fn with_device(request: Held<R>, submitted: Submitted) -> Self {
+        Self { request: Some(request), stage: Stage::Device(submitted) }
     }
 
     #[cold]
     fn refused(center: &Center, request: R, failure: Failure) -> Self {
         center.counts.refused();
-        Self(Stage::Ready(request, Err(failure)))
+        Self { request: Some(Held::new(request)), stage: Stage::Ready(Err(failure)) }
     }
 
     #[inline(never)]
     fn start_large(copies: &Copies, request: R, operation: Operation) -> Self {
         let center = &copies.center;
         let len = operation.len();
-        if copies.engine == Engine::Device {
-            let what = match center.device {
-                None => "no device: this machine shows no work queue that can be used, see `twolane doctor`",
-                Some(_) => {
-                    "no work queue takes it: they are all down, or do not have the operation, see `twolane doctor`"
-                }
-            };
-            return Self::refused(center, request, Failure::Refused { what: what.into() });
+        if copies.engine == Engine::Device && len > 0 {
+            let what = "no device: there is no work queue that can be used, see `twolane doctor`".into();
+            return Self::refused(center, request, Failure::Refused { what });
         }
-        let work = match Work::new(&operation, center.stores(len)) {
+        let mut work = match Work::new(&operation, center.stores(len)) {
             Ok(work) => work,
             Err(failure) => return Self::refused(center, request, failure),
         };
+        let durable = (copies.intent == Intent::Durable).then_some(operation);
+        if len <= center.sizes.at_once_max {
+            // SAFETY: as in `on_cpu`; all of it at once.
+            let verdict = unsafe { work.advance(usize::MAX) }.unwrap_or(Verdict::Done);
+            // SAFETY: as above.
+            durable.iter().for_each(|operation| unsafe { durable::write_back(operation) });
+            return Self { request: Some(Held::new(request)), stage: Stage::Ready(Ok(verdict)) };
+        }
         center.counts.sliced(len);
         let slice = center.sizes.slice;
-        let durable = (copies.intent == Intent::Durable).then_some(operation);
         if copies.engine == Engine::CpuHere {
-            return Self(Stage::Here(Held::new(request), work, slice, durable));
+            let here = Box::new(Here { work, slice, durable });
+            return Self { request: Some(Held::new(request)), stage: Stage::Here(here) };
         }
         // SAFETY: `work` is about `request`'s buffers.
         let (errand, awaited) = unsafe { errand(request, work, slice, durable) };
@@ -137,78 +161,102 @@ impl<R: Request> Offloading<R> {
             drop(handle);
             center.scheduler.schedule(runnable);
         }
-        Self(Stage::Sent(awaited))
+        Self { request: None, stage: Stage::Sent(awaited) }
     }
 
     /// Whether the answer is there: the next poll is ready.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        matches!(self.0, Stage::Ready(..))
+        matches!(self.stage, Stage::Ready(..))
     }
-
-    fn answer(request: R, result: Result<Verdict, Failure>) -> Result<R::Output, Failed<R::Buffers>> {
-        match result {
-            Ok(verdict) => Ok(request.answer(sealed::Answer(verdict))),
-            Err(failure) => Err(Failed { failure, buffers: Some(request.into_buffers()) }),
-        }
-    }
-}
-
-impl<R: Request> Future for Offloading<R> {
-    type Output = Result<R::Output, Failed<R::Buffers>>;
 
     #[inline]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let stage = &mut self.get_mut().0;
-        if let Stage::Ready(..) = stage {
-            let Stage::Ready(request, result) = std::mem::replace(stage, Stage::Taken) else { unreachable!() };
-            return Poll::Ready(Self::answer(request, result));
+    fn answer(request: R, result: Result<Verdict, Failure>) -> Answered<R> {
+        match result {
+            Ok(verdict) => Ok(request.answer(sealed::Answer(verdict))),
+            Err(failure) => Err(failed(request, failure)),
         }
-        Self::poll_pending(stage, cx)
     }
-}
 
-impl<R: Request> Offloading<R> {
-    fn poll_pending(stage: &mut Stage<R>, cx: &mut Context<'_>) -> Poll<Result<R::Output, Failed<R::Buffers>>> {
-        match stage {
-            Stage::Sent(awaited) => awaited.poll(cx).map(|(request, result)| {
-                *stage = Stage::Taken;
-                Self::answer(request, result)
-            }),
-            Stage::Here(_, work, slice, durable) => {
+    #[inline(never)]
+    fn poll_pending(&mut self, cx: &mut Context<'_>) -> Poll<Answered<R>> {
+        let result = match (&mut self.stage, &mut self.request) {
+            (Stage::Sent(awaited), _) => {
+                let (request, result) = std::task::ready!(awaited.poll(cx));
+                self.stage = Stage::Taken;
+                return Poll::Ready(Self::answer(request, result));
+            }
+            (Stage::Device(submitted), Some(held)) => {
+                let mut whole = || {
+                    let described = held.value_mut().operation();
+                    described.map_or(Operation::Nop, |sealed::Described(operation)| operation)
+                };
+                // SAFETY: the buffers give the same ranges at each call, and are beside it since it was submitted.
+                std::task::ready!(unsafe { submitted.poll(&mut whole, cx) })
+            }
+            (Stage::Here(here), Some(_)) => {
                 // SAFETY: the request is beside it, and it is not over: then the stage changes.
-                let Some(verdict) = (unsafe { work.advance(*slice) }) else {
+                let Some(verdict) = (unsafe { here.work.advance(here.slice) }) else {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 };
-                if let Some(operation) = durable {
-                    // SAFETY: as above.
-                    unsafe { durable::write_back(operation) };
-                }
-                let Stage::Here(request, ..) = std::mem::replace(stage, Stage::Taken) else { unreachable!() };
-                Poll::Ready(Self::answer(request.into_inner(), Ok(verdict)))
+                // SAFETY: as above.
+                here.durable.iter().for_each(|operation| unsafe { durable::write_back(operation) });
+                Ok(verdict)
             }
-            Stage::Device(_, submitted) => {
-                let result = std::task::ready!(submitted.poll(cx));
-                let Stage::Device(request, submitted) = std::mem::replace(stage, Stage::Taken) else { unreachable!() };
-                if let Err(failure @ Failure::Quarantined { .. }) = result {
-                    submitted.abandon(request);
-                    return Poll::Ready(Err(Failed { failure, buffers: None }));
-                }
-                Poll::Ready(Self::answer(request.into_inner(), result))
+            _ => panic!("an operation was polled after it had answered"),
+        };
+        let stage = std::mem::replace(&mut self.stage, Stage::Taken);
+        let Some(held) = self.request.take() else { unreachable!("its request was beside it") };
+        match (result, stage) {
+            (Err(failure @ Failure::Quarantined { .. }), Stage::Device(submitted)) => {
+                submitted.abandon(held);
+                Poll::Ready(Err(Failed { failure, buffers: None }))
             }
-            Stage::Ready(..) | Stage::Taken => panic!("an operation was polled after it had answered"),
+            (result, _) => Poll::Ready(Self::answer(held.into_inner(), result)),
         }
+    }
+}
+
+/// What a future answers with.
+type Answered<R> = Result<<R as Request>::Output, Failed<<R as Request>::Buffers>>;
+
+#[cold]
+fn failed<R: Request>(request: R, failure: Failure) -> Failed<R::Buffers> {
+    Failed { failure, buffers: Some(request.into_buffers()) }
+}
+
+impl<R: Request> Future for Offloading<R> {
+    type Output = Answered<R>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if let Stage::Ready(Ok(verdict)) = this.stage {
+            this.stage = Stage::Taken;
+            if let Some(held) = this.request.take() {
+                return Poll::Ready(Ok(held.into_inner().answer(sealed::Answer(verdict))));
+            }
+        }
+        if let Stage::Ready(result) = &mut this.stage {
+            let result = std::mem::replace(result, Ok(Verdict::Done));
+            this.stage = Stage::Taken;
+            if let Some(held) = this.request.take() {
+                return Poll::Ready(Self::answer(held.into_inner(), result));
+            }
+        }
+        this.poll_pending(cx)
     }
 }
 
 impl<R: Request> Drop for Offloading<R> {
+    #[inline]
     fn drop(&mut self) {
-        if let Stage::Device(..) = self.0 {
-            let Stage::Device(request, submitted) = std::mem::replace(&mut self.0, Stage::Taken) else {
-                unreachable!()
-            };
-            submitted.abandon(request);
+        if let Stage::Device(..) = self.stage {
+            let stage = std::mem::replace(&mut self.stage, Stage::Taken);
+            if let (Stage::Device(submitted), Some(held)) = (stage, self.request.take()) {
+                submitted.abandon(held);
+            }
         }
     }
 }
@@ -218,7 +266,7 @@ impl<R: Request> Unpin for Offloading<R> {}
 
 impl<R: Request> fmt::Debug for Offloading<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
+        f.write_str(match self.stage {
             Stage::Ready(..) => "Offloading(ready)",
             Stage::Sent(_) => "Offloading(on a compute lane)",
             Stage::Here(..) => "Offloading(where it is polled)",

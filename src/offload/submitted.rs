@@ -3,26 +3,28 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use super::center::Center;
 use super::cpu;
 use super::device::Device;
 use super::durable;
 use super::flow::{How, Refused, Room, Settled, Ticket};
-use super::held::Held;
 use super::pieces::Pieces;
 use super::{Failure, Operation, Verdict};
 
 /// See the module's documentation.
+///
+/// The operation itself is the future's, which knows its buffers, and is passed in.
 #[derive(Debug)]
 pub(super) struct Submitted {
     center: Arc<Center>,
-    pieces: Pieces,
+    /// `None`: the whole at once.
+    pieces: Option<Box<Pieces>>,
+    hand: Hand,
     how: How,
     /// The device was asked for by name: what it refuses is an error, not the CPU's.
     demanded: bool,
-    hand: Hand,
 }
 
 #[derive(Debug)]
@@ -30,7 +32,7 @@ enum Hand {
     /// The piece is with the device.
     Ticket(Ticket),
     /// The piece waits for a slot.
-    Waiting(Room),
+    Waiting(Box<Room>),
     Over,
 }
 
@@ -49,84 +51,140 @@ impl Submitted {
         demanded: bool,
     ) -> Result<Self, ()> {
         let budget = device.transfer_max(how.queue);
-        let pieces = Pieces::new(operation, budget);
-        // SAFETY: says the caller; a piece is a part of the operation.
-        let hand = match unsafe { device.flow.submit(pieces.now(), how, None) } {
+        if operation.len() > budget {
+            // SAFETY: the caller's promise.
+            return unsafe { Self::in_pieces(center, device, operation, how, demanded) };
+        }
+        // SAFETY: says the caller.
+        let hand = match unsafe { device.flow.submit(operation, how, None) } {
             Ok(ticket) => Hand::Ticket(ticket),
-            Err(Refused::NoSlot) => Hand::Waiting(device.flow.room()),
-            Err(_) if demanded => Hand::Over,
-            Err(_) => return Err(()),
+            Err(refused) => Self::without_ticket(device, refused, demanded)?,
         };
-        Ok(Self { center: Arc::clone(center), pieces, how, demanded, hand })
+        Ok(Self { center: Arc::clone(center), pieces: None, hand, how, demanded })
     }
 
-    /// With a ticket that was had together with others.
-    ///
     /// # Safety
-    /// - As [`new`](Self::new); the ticket is for the operation, whole.
-    #[inline]
-    pub(super) unsafe fn with(
+    /// As [`new`](Self::new).
+    #[cold]
+    unsafe fn in_pieces(
         center: &Arc<Center>,
+        device: &Device,
         operation: &Operation,
         how: How,
         demanded: bool,
-        ticket: Ticket,
-    ) -> Self {
-        let pieces = Pieces::new(operation, usize::MAX);
-        Self { center: Arc::clone(center), pieces, how, demanded, hand: Hand::Ticket(ticket) }
+    ) -> Result<Self, ()> {
+        let pieces = Box::new(Pieces::new(operation, device.transfer_max(how.queue)));
+        // SAFETY: says the caller; a piece is a part of the operation.
+        let hand = match unsafe { device.flow.submit(pieces.now(), how, None) } {
+            Ok(ticket) => Hand::Ticket(ticket),
+            Err(refused) => Self::without_ticket(device, refused, demanded)?,
+        };
+        Ok(Self { center: Arc::clone(center), pieces: Some(pieces), hand, how, demanded })
     }
 
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Verdict, Failure>> {
+    #[cold]
+    fn without_ticket(device: &Device, refused: Refused, demanded: bool) -> Result<Hand, ()> {
+        match refused {
+            Refused::NoSlot => Ok(Hand::Waiting(Box::new(device.flow.room()))),
+            _ if demanded => Ok(Hand::Over),
+            _ => Err(()),
+        }
+    }
+
+    /// With a ticket that was had together with others, for the whole operation.
+    #[inline]
+    pub(super) fn with(center: &Arc<Center>, how: How, demanded: bool, ticket: Ticket) -> Self {
+        Self { center: Arc::clone(center), pieces: None, hand: Hand::Ticket(ticket), how, demanded }
+    }
+
+    /// `whole` says what was submitted in the beginning.
+    ///
+    /// # Safety
+    /// - It says the same as then, and what was promised then holds.
+    #[inline]
+    pub(super) unsafe fn poll(
+        &mut self,
+        whole: &mut dyn FnMut() -> Operation,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Verdict, Failure>> {
+        if let (Hand::Ticket(ticket), None) = (&mut self.hand, &self.pieces) {
+            // SAFETY: says the caller.
+            let verdict = match ready!(unsafe { ticket.poll(&mut *whole, cx.waker()) }) {
+                Settled::Done(verdict) => Ok(verdict),
+                // The ticket stays: it is abandoned with the buffers.
+                Settled::Failed(failure @ Failure::Quarantined { .. }) => return Poll::Ready(Err(failure)),
+                // SAFETY: says the caller.
+                settled => unsafe { self.settle(settled, &whole()) },
+            };
+            self.hand = Hand::Over;
+            return Poll::Ready(verdict);
+        }
+        // SAFETY: says the caller.
+        unsafe { self.poll_on(whole, cx) }
+    }
+
+    /// As [`poll`](Self::poll), with pieces or without a ticket.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    unsafe fn poll_on(
+        &mut self,
+        whole: &mut dyn FnMut() -> Operation,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Verdict, Failure>> {
         loop {
+            let piece = self.pieces.as_deref().map_or_else(&mut *whole, |pieces| *pieces.now());
             let verdict = match &mut self.hand {
-                Hand::Ticket(ticket) => match std::task::ready!(ticket.poll_in(cx)) {
-                    Settled::Done(verdict) => verdict,
-                    Settled::WriteBack(verdict) => {
-                        // SAFETY: as promised to `new`; the device is done with it.
-                        unsafe { durable::write_back(self.pieces.now()) };
-                        verdict
+                Hand::Ticket(ticket) => {
+                    // SAFETY: says the caller; the piece is what was submitted last.
+                    let settled = ready!(unsafe { ticket.poll(|| piece, cx.waker()) });
+                    if let Settled::Failed(failure @ Failure::Quarantined { .. }) = settled {
+                        return Poll::Ready(Err(failure));
                     }
-                    // The ticket stays: it is abandoned with the buffers.
-                    Settled::Failed(failure) => return Poll::Ready(Err(failure)),
-                    Settled::OnCpu { rest, write_back } => match self.finish(&rest.operation) {
-                        Ok(verdict) => {
-                            if write_back {
-                                // SAFETY: as above.
-                                unsafe { durable::write_back(self.pieces.now()) };
-                            }
-                            rest.lift(verdict)
-                        }
-                        Err(failure) => return Poll::Ready(Err(failure)),
-                    },
-                },
+                    // SAFETY: as above.
+                    unsafe { self.settle(settled, &piece) }
+                }
                 Hand::Waiting(room) => {
-                    std::task::ready!(Pin::new(&mut *room).poll(cx));
+                    ready!(Pin::new(&mut **room).poll(cx));
                     room.again();
-                    match self.submit_now() {
-                        Submission::Accepted => continue,
-                        Submission::NoSlot => continue,
-                        Submission::Refused(why) => match self.instead(why) {
-                            Ok(verdict) => verdict,
-                            Err(failure) => return Poll::Ready(Err(failure)),
-                        },
+                    // SAFETY: says the caller.
+                    match unsafe { self.submit(&piece) } {
+                        None => continue,
+                        Some(verdict) => verdict,
                     }
                 }
-                Hand::Over => return Poll::Ready(Err(no_device("the work queue does not take it"))),
+                Hand::Over => Err(no_device("its work queue does not take the operation")),
+            };
+            let verdict = match verdict {
+                Ok(verdict) => verdict,
+                Err(failure) => {
+                    self.hand = Hand::Over;
+                    return Poll::Ready(Err(failure));
+                }
             };
             let budget = self.device().transfer_max(self.how.queue);
-            if let Some(whole) = self.pieces.done(verdict, budget) {
+            let whole_verdict = match &mut self.pieces {
+                None => Some(verdict),
+                Some(pieces) => pieces.done(verdict, budget),
+            };
+            if let Some(verdict) = whole_verdict {
                 self.hand = Hand::Over;
-                return Poll::Ready(Ok(whole));
+                return Poll::Ready(Ok(verdict));
             }
-            match self.submit_now() {
-                Submission::Accepted | Submission::NoSlot => {}
-                Submission::Refused(why) => match self.instead(why) {
-                    Ok(verdict) => match self.pieces.done(verdict, budget) {
-                        Some(whole) => return Poll::Ready(Ok(whole)),
-                        None => self.hand = Hand::Waiting(self.device().flow.room()),
-                    },
-                    Err(failure) => return Poll::Ready(Err(failure)),
-                },
+            // The next piece; if no queue takes it, the loop comes to it again as to one that waits for a slot.
+            self.hand = Hand::Waiting(Box::new(self.device().flow.room()));
+            let Some(next) = self.pieces.as_deref().map(|pieces| *pieces.now()) else { continue };
+            // SAFETY: says the caller; a piece is a part of the operation.
+            if let Some(verdict) = unsafe { self.submit(&next) } {
+                let done = match (verdict, &mut self.pieces) {
+                    (Ok(verdict), Some(pieces)) => pieces.done(verdict, budget).map(Ok),
+                    (verdict, _) => Some(verdict),
+                };
+                if let Some(verdict) = done {
+                    self.hand = Hand::Over;
+                    return Poll::Ready(verdict);
+                }
             }
         }
     }
@@ -135,52 +193,61 @@ impl Submitted {
         self.center.device.as_ref().expect("what was submitted was submitted to a device")
     }
 
-    fn submit_now(&mut self) -> Submission {
-        let device = self.center.device.as_ref().expect("what was submitted was submitted to a device");
-        // SAFETY: as promised to `new`: the piece is a part of the operation.
-        match unsafe { device.flow.submit(self.pieces.now(), self.how, None) } {
+    /// Submits the piece; `Some`: no queue took it, and this is what became of it on the CPU.
+    ///
+    /// # Safety
+    /// As `poll`.
+    unsafe fn submit(&mut self, piece: &Operation) -> Option<Result<Verdict, Failure>> {
+        // SAFETY: as promised to `new`.
+        match unsafe { self.device().flow.submit(piece, self.how, None) } {
             Ok(ticket) => {
                 self.hand = Hand::Ticket(ticket);
-                Submission::Accepted
+                None
             }
-            Err(Refused::NoSlot) => {
-                if !matches!(self.hand, Hand::Waiting(_)) {
-                    self.hand = Hand::Waiting(device.flow.room());
-                }
-                Submission::NoSlot
-            }
-            Err(why) => Submission::Refused(why),
+            Err(Refused::NoSlot) => None,
+            Err(Refused::Closed) => Some(Err(Failure::Shutdown)),
+            Err(_) if self.demanded => Some(Err(no_device("its work queue went away, or does not take the operation"))),
+            // SAFETY: as promised; no device has it.
+            Err(_) => Some(unsafe { self.finish(piece) }),
         }
     }
 
-    /// The piece on the CPU, which no queue takes.
-    fn instead(&mut self, why: Refused) -> Result<Verdict, Failure> {
-        match why {
-            Refused::Closed => Err(Failure::Shutdown),
-            _ if self.demanded => Err(no_device("its work queue went away, or does not have the operation")),
-            _ => self.finish(self.pieces.now()),
+    /// What the device has not (quite) done.
+    ///
+    /// # Safety
+    /// As `poll`; the device is done with the piece.
+    #[cold]
+    unsafe fn settle(&self, settled: Settled, piece: &Operation) -> Result<Verdict, Failure> {
+        let (verdict, write_back) = match settled {
+            Settled::Done(verdict) => (verdict, false),
+            Settled::WriteBack(verdict) => (verdict, true),
+            Settled::Failed(failure) => return Err(failure),
+            // SAFETY: says the caller; what is left is a part of the piece.
+            Settled::OnCpu { rest, write_back } => (rest.lift(unsafe { self.finish(&rest.operation) }?), write_back),
+        };
+        if write_back {
+            // SAFETY: says the caller.
+            unsafe { durable::write_back(piece) };
         }
+        Ok(verdict)
     }
 
     /// What is left, on the CPU.
-    fn finish(&self, rest: &Operation) -> Result<Verdict, Failure> {
-        // SAFETY: as promised to `new`; the device is done with it.
+    ///
+    /// # Safety
+    /// As `settle`.
+    unsafe fn finish(&self, rest: &Operation) -> Result<Verdict, Failure> {
+        // SAFETY: says the caller.
         unsafe { cpu::perform(rest, self.center.stores(rest.len())) }
     }
 
     /// Nobody waits any more: the buffers stay until the device has answered.
-    pub(super) fn abandon<R: Send + 'static>(self, request: Held<R>) {
+    pub(super) fn abandon<T: Send + 'static>(self, buffers: T) {
         match self.hand {
-            Hand::Ticket(ticket) => ticket.abandon(move || Box::new(request)),
+            Hand::Ticket(ticket) => ticket.abandon(move || Box::new(buffers)),
             Hand::Waiting(_) | Hand::Over => {}
         }
     }
-}
-
-enum Submission {
-    Accepted,
-    NoSlot,
-    Refused(Refused),
 }
 
 fn no_device(why: &str) -> Failure {

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use super::Doorbell;
 use crate::placement::LaneInfo;
 use crate::task::{JoinHandle, Runnable, Scheduler, closure, future};
 use crate::{Rejected, RejectedBecause};
@@ -19,6 +20,8 @@ pub(crate) trait Ports {
     fn scheduler(&self) -> Scheduler;
     /// Time since the runtime was built, at the beginning of this pass.
     fn now(&self) -> Duration;
+    /// What wakes this lane.
+    fn doorbell(&self) -> Doorbell;
 }
 
 /// The context of one call of a poller. It lends nothing past the call and stays on the lane.
@@ -119,6 +122,12 @@ impl<'a> PollCx<'a> {
     /// earliest of several requests in one call counts.
     pub fn call_after(&mut self, delay: Duration) {
         self.call_after = Some(self.call_after.map_or(delay, |earlier| earlier.min(delay)));
+    }
+
+    /// What wakes this lane, to give to whoever gives the poller work.
+    #[must_use]
+    pub fn doorbell(&self) -> Doorbell {
+        self.ports.doorbell()
     }
 
     /// The lane that runs this pass.

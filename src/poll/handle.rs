@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::{Peek, PollCx, Poller, Progress, WakeBy};
+use super::{Bounds, Doorbell, Peek, PollCx, Poller, Progress, WakeBy};
 use crate::placement::LaneInfo;
 use crate::task::{Contained, contain};
 
 /// How the user's end of a poller reaches the runtime. Implemented by the scheduler.
 pub(crate) trait Bell: Send + Sync {
-    /// Makes the lane look at everything once more.
-    fn ring(&self, lane: usize);
+    /// What wakes `lane`.
+    fn doorbell(&self, lane: usize) -> Doorbell;
     /// Runs `wait`, which blocks until a poller of `lane` has ended; or returns `false` at once, where blocking could not end.
     fn may_block(&self, lane: usize, wait: &mut dyn FnMut()) -> bool;
     /// One poller less on `lane`.
@@ -35,6 +35,7 @@ struct Shared<R> {
     name: Box<str>,
     lane: usize,
     bell: Arc<dyn Bell>,
+    doorbell: Doorbell,
     stop: AtomicBool,
     stats: StatsCells,
     outcome: Mutex<Outcome<R>>,
@@ -92,16 +93,18 @@ impl<R> PollerHandle<R> {
     pub fn stop(&self) {
         // Release: partner is the Acquire load in `Shared::stop_requested`; what the caller did before is seen by the poller's last calls.
         self.shared.stop.store(true, Release);
-        self.shared.bell.ring(self.shared.lane);
+        self.shared.doorbell.ring();
     }
 
-    /// Makes the lane call the poller (and its neighbours) soon, whatever it does now: ends a doze, wakes it from a park, overrides a quiet
-    /// peek. For producers that write to memory which no descriptor tells about.
-    ///
-    /// # Cost
-    /// One locked instruction and a fence; a system call only if the lane is parked.
+    /// [`Doorbell::ring`] of the poller's lane.
     pub fn ring(&self) {
-        self.shared.bell.ring(self.shared.lane);
+        self.shared.doorbell.ring();
+    }
+
+    /// What wakes the poller's lane, to give to its producers.
+    #[must_use]
+    pub fn doorbell(&self) -> Doorbell {
+        self.shared.doorbell.clone()
     }
 
     /// Waits until the poller has ended and returns what it left behind. Does not ask it to end; see [`stop`](Self::stop).
@@ -197,6 +200,7 @@ where
     let shared = Arc::new(Shared {
         name: name.into(),
         lane,
+        doorbell: bell.doorbell(lane),
         bell,
         stop: AtomicBool::new(false),
         stats: StatsCells::default(),
@@ -254,7 +258,8 @@ pub(crate) enum End {
 pub(crate) trait AnyPoller {
     fn poll(&mut self, cx: &mut PollCx<'_>) -> Progress;
     fn wake_by(&self) -> WakeBy<'_>;
-    fn peek(&self) -> Option<Peek>;
+    fn peek(&self) -> Option<Peek<'_>>;
+    fn bounds(&self) -> Option<Bounds>;
     fn arm(&mut self) -> bool;
     fn disarm(&mut self);
     fn before_wait(&mut self);
@@ -282,8 +287,11 @@ impl<P: Poller, R> AnyPoller for Adopted<P, R> {
     fn wake_by(&self) -> WakeBy<'_> {
         self.poller.wake_by()
     }
-    fn peek(&self) -> Option<Peek> {
+    fn peek(&self) -> Option<Peek<'_>> {
         self.poller.peek()
+    }
+    fn bounds(&self) -> Option<Bounds> {
+        self.poller.bounds()
     }
     fn arm(&mut self) -> bool {
         self.poller.arm()
@@ -407,8 +415,14 @@ mod tests {
     use super::*;
 
     struct NoBell;
+    impl super::super::Rung for NoBell {
+        fn ring(&self) {}
+        fn ring_if_parked(&self) {}
+    }
     impl Bell for NoBell {
-        fn ring(&self, _lane: usize) {}
+        fn doorbell(&self, lane: usize) -> Doorbell {
+            Doorbell::new(lane, Arc::new(NoBell))
+        }
         fn may_block(&self, _lane: usize, wait: &mut dyn FnMut()) -> bool {
             wait();
             true

@@ -1,6 +1,7 @@
 //! A word in memory that shows, at the price of one load, whether a poller has anything to do.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::arch::Watch;
@@ -9,19 +10,22 @@ use crate::arch::Watch;
 ///
 /// The lane reads the word instead of calling the poller while the word is quiet. Typical words: the ownership bit of the next receive
 /// descriptor, the producer index of a ring, the phase tag of a completion queue entry.
+///
+/// `'a` is how long the word may be looked at; [`Poller::peek`](super::Poller::peek) ties it to the poller.
 #[derive(Clone, Copy, Debug)]
-pub struct Peek {
+pub struct Peek<'a> {
     word: Word,
     mask: u64,
     value: u64,
     complete: bool,
     watched_only: bool,
+    lent: PhantomData<&'a ()>,
 }
 
 // SAFETY: a `Peek` only ever reads its word, atomically; `Peek::new` obliges its caller to keep the word valid for that from any thread.
-unsafe impl Send for Peek {}
+unsafe impl Send for Peek<'_> {}
 // SAFETY: as above.
-unsafe impl Sync for Peek {}
+unsafe impl Sync for Peek<'_> {}
 
 #[derive(Clone, Copy, Debug)]
 enum Word {
@@ -48,14 +52,15 @@ pub enum PeekError {
     },
 }
 
-impl Peek {
+impl Peek<'_> {
     /// A peek at the word of `width` bits (8, 16, 32, 64) at `ptr`: quiet while `word & mask == value`.
     ///
     /// # Errors
     /// [`PeekError`]: a width or an address that no atomic load can have, or a mask that can never match.
     ///
     /// # Safety
-    /// - `ptr` stays valid for reads, from any thread, until the poller that returned this peek is dropped or returns another one.
+    /// - `ptr` stays valid for reads, from any thread, for the lifetime of the peek. A lane looks there until it next touches the poller that returned
+    ///   the peek by `&mut` (then it asks again) or drops it.
     /// - The word is in ordinary write-back memory: not a device register (BAR), where each look would cross the bus.
     /// - Whoever writes it writes it atomically (hardware does so for aligned words), never through a `&mut` held across a look.
     pub unsafe fn new(ptr: *const u8, width: u32, mask: u64, value: u64) -> Result<Self, PeekError> {
@@ -73,7 +78,7 @@ impl Peek {
         if mask & !all != 0 || value & !mask != 0 || mask == 0 {
             return Err(PeekError::Mask { mask, value });
         }
-        Ok(Self { word, mask, value, complete: false, watched_only: false })
+        Ok(Self { word, mask, value, complete: false, watched_only: false, lent: PhantomData })
     }
 
     /// Declares that the word tells everything: the poller has no housekeeping of its own and is not called while the word is quiet.
@@ -113,7 +118,7 @@ impl Peek {
             Word::U32(word) => (word.cast(), 32),
             Word::U64(word) => (word.cast(), 64),
         };
-        // SAFETY: `Peek::new` checked the alignment, and its caller keeps the word valid while the poller lives, which owns the peek.
+        // SAFETY: `Peek::new` checked the alignment, and its caller keeps the word valid for the lifetime of the peek.
         unsafe { Watch::at(address, width, mask, value) }
     }
 
@@ -121,7 +126,7 @@ impl Peek {
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         let word = match self.word {
-            // SAFETY: `Peek::new` checked the alignment, and its caller keeps the word valid for atomic reads while the poller lives.
+            // SAFETY: `Peek::new` checked the alignment, and its caller keeps the word valid for atomic reads for the lifetime of the peek.
             Word::U8(word) => u64::from(unsafe { &*word }.load(Ordering::Relaxed)),
             // SAFETY: as above.
             Word::U16(word) => u64::from(unsafe { &*word }.load(Ordering::Relaxed)),
@@ -135,6 +140,24 @@ impl Peek {
         }
         fence(Ordering::Acquire); // Partner: whatever release, or device ordering, the producer puts before its write of the word.
         false
+    }
+}
+
+/// A peek as a lane keeps it, beside the poller that lent it.
+#[derive(Debug)]
+pub(crate) struct KeptPeek(Peek<'static>);
+
+impl KeptPeek {
+    /// # Safety
+    /// The poller that lent the peek is not touched by `&mut`, nor dropped, before the last look at it.
+    pub(crate) unsafe fn new(peek: Peek<'_>) -> Self {
+        let Peek { word, mask, value, complete, watched_only, lent: _ } = peek;
+        Self(Peek { word, mask, value, complete, watched_only, lent: PhantomData })
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> &Peek<'_> {
+        &self.0
     }
 }
 

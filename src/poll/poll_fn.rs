@@ -3,7 +3,7 @@
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::{Peek, PollCx, Poller, Progress, WakeBy};
+use super::{Bounds, Peek, PollCx, Poller, Progress, WakeBy};
 
 /// Makes a poller from a closure; chain what the lane should know about it.
 ///
@@ -39,14 +39,15 @@ pub fn poll_fn<F>(poll: F) -> PollFn<F>
 where
     F: FnMut(&mut PollCx<'_>) -> Progress,
 {
-    PollFn { poll, wake: Wake::Never, peek: None, lend_while_armed: false }
+    PollFn { poll, wake: Wake::Never, peek: None, bounds: None, lend_while_armed: false }
 }
 
 /// A poller made by [`poll_fn`].
 pub struct PollFn<F> {
     poll: F,
     wake: Wake,
-    peek: Option<Peek>,
+    peek: Option<Peek<'static>>,
+    bounds: Option<Bounds>,
     lend_while_armed: bool,
 }
 
@@ -68,15 +69,21 @@ impl<F> PollFn<F> {
         Ok(self)
     }
 
-    /// The lane may park; whoever gives this poller work calls [`PollerHandle::ring`](super::PollerHandle::ring).
+    /// The lane may park; whoever gives this poller work rings its lane's [`Doorbell`](super::Doorbell).
     pub fn ring(mut self) -> Self {
         self.wake = Wake::Ring;
         self
     }
 
     /// A word that shows whether there is anything to do; see [`Peek`].
-    pub fn peek(mut self, peek: Peek) -> Self {
+    pub fn peek(mut self, peek: Peek<'static>) -> Self {
         self.peek = Some(peek);
+        self
+    }
+
+    /// Latency that waiting may add to this poller's events; see [`Bounds`].
+    pub fn bounds(mut self, bounds: Bounds) -> Self {
+        self.bounds = Some(bounds);
         self
     }
 
@@ -101,8 +108,11 @@ where
             Wake::Fd(fd) => WakeBy::Fd(fd.as_fd()),
         }
     }
-    fn peek(&self) -> Option<Peek> {
+    fn peek(&self) -> Option<Peek<'_>> {
         self.peek
+    }
+    fn bounds(&self) -> Option<Bounds> {
+        self.bounds
     }
     fn lend_while_armed(&self) -> bool {
         self.lend_while_armed

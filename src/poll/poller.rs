@@ -3,7 +3,7 @@
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
-use super::{Peek, PollCx};
+use super::{Bounds, Peek, PollCx};
 
 /// What one call of a poller found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub enum Progress {
 pub enum WakeBy<'a> {
     /// It cannot: the lane never parks while it has this poller. For hardware queues without an interrupt.
     Never,
-    /// [`PollerHandle::ring`](super::PollerHandle::ring), called by whoever gives it work.
+    /// Its lane's [`Doorbell`](super::Doorbell), rung by whoever gives it work.
     Ring,
     /// This descriptor becomes readable. A duplicate of it is put into the lane's epoll set when the poller is adopted, level-triggered, and
     /// taken out when the poller ends. A poller with several descriptors nests an epoll of its own.
@@ -78,8 +78,15 @@ pub trait Poller {
         WakeBy::Never
     }
 
-    /// A word that shows whether there is anything to do; asked at adoption and after each call that found something. Default: none.
-    fn peek(&self) -> Option<Peek> {
+    /// A word that shows whether there is anything to do; asked at adoption and after each call of a method that may have changed it. A poller that
+    /// answers `None` is called in every pass from then on. Default: none.
+    fn peek(&self) -> Option<Peek<'_>> {
+        None
+    }
+
+    /// Latency that the lane's waiting may add to this poller's events, where that is not what the runtime was built with; asked once, when the
+    /// lane adopts it. Default: the runtime's.
+    fn bounds(&self) -> Option<Bounds> {
         None
     }
 

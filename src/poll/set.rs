@@ -11,7 +11,7 @@ use once_cell::sync::OnceCell;
 
 use super::fds::{self, Fds};
 use super::handle::End;
-use super::{AnyPoller, Peek, PollCx, Progress, WakeBy};
+use super::{AnyPoller, Bounds, KeptPeek, Peek, PollCx, Progress, WakeBy};
 use crate::task::contain;
 use crate::wait::clock::Ticks;
 
@@ -44,7 +44,8 @@ pub(crate) enum Sweep {
 struct Slot {
     id: PollerId,
     poller: Box<dyn AnyPoller>,
-    peek: Option<Peek>,
+    peek: Option<KeptPeek>,
+    bounds: Option<Bounds>,
     called_at: Ticks,
     stopping: bool,
     armed: bool,
@@ -135,12 +136,17 @@ impl PollerSet {
         self.lends
     }
 
+    /// The bounds in force on a lane with these pollers, of which those that state none have `default`.
+    pub(crate) fn bounds(&self, default: Bounds) -> Bounds {
+        Bounds::tightest(self.slots.iter().map(|slot| slot.bounds), default)
+    }
+
     /// The peek of the only poller that is awake, if there is just one: its word tells all there is to wait for.
     #[inline]
-    pub(crate) fn lone_peek(&self) -> Option<&Peek> {
+    pub(crate) fn lone_peek(&self) -> Option<&Peek<'_>> {
         let mut awake = self.slots.iter().filter(|slot| !slot.dormant);
         match (awake.next(), awake.next()) {
-            (Some(slot), None) => slot.peek.as_ref(),
+            (Some(slot), None) => slot.peek.as_ref().map(KeptPeek::get),
             _ => None,
         }
     }
@@ -159,10 +165,10 @@ impl PollerSet {
                 WakeBy::Ring => Ok(Wake::Ring),
                 WakeBy::Fd(fd) => self.watch(fd, bell).map(Wake::Fd),
             };
-            (wake, poller.peek())
+            (wake, kept(&*poller), poller.bounds())
         }));
         match asked {
-            Ok((Ok(wake), peek)) => {
+            Ok((Ok(wake), peek, bounds)) => {
                 let id = PollerId(self.next_id);
                 self.next_id += 1;
                 let stopping = self.stopping || poller.stop_requested();
@@ -170,6 +176,7 @@ impl PollerSet {
                     id,
                     poller,
                     peek,
+                    bounds,
                     called_at: Ticks::default(),
                     stopping,
                     armed: false,
@@ -181,7 +188,7 @@ impl PollerSet {
                 self.recount();
                 false
             }
-            Ok((Err(error), _)) => poller.end(End::Unwakeable(error)),
+            Ok((Err(error), ..)) => poller.end(End::Unwakeable(error)),
             Err(payload) => poller.end(End::Panicked(payload)),
         }
     }
@@ -262,21 +269,21 @@ impl PollerSet {
             cx.stopping = slot.stopping;
             slot.called_at = now;
             slot.due = None;
-            match slot.poller.poll(cx) {
+            let progress = slot.poller.poll(cx);
+            slot.ask();
+            match progress {
                 Progress::Idle | Progress::Dormant if slot.stopping => return Some(End::Done),
                 Progress::Idle => {}
                 Progress::Dormant => slot.dormant = true,
                 Progress::Busy(0) => swept.housekeeping = true,
                 Progress::Busy(n) => {
                     swept.events = swept.events.saturating_add(n);
-                    if slot.peek.is_some() {
-                        slot.peek = slot.poller.peek();
+                    if slot.peek.is_none() {
+                        // It may have something to look at by now.
+                        slot.peek = kept(&*slot.poller);
                     }
                 }
                 Progress::Done => return Some(End::Done),
-            }
-            if slot.peek.as_ref().is_some_and(Peek::is_watched_only) {
-                slot.peek = slot.poller.peek();
             }
             if let Some(delay) = cx.call_after.take() {
                 let due = now.after(ticks_of(delay));
@@ -326,7 +333,11 @@ impl PollerSet {
         for at in (0..self.slots.len()).rev() {
             let slot = &mut self.slots[at];
             if std::mem::take(&mut slot.armed) {
-                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| slot.poller.disarm())) {
+                let disarm = || {
+                    slot.poller.disarm();
+                    slot.ask();
+                };
+                if let Err(payload) = catch_unwind(AssertUnwindSafe(disarm)) {
                     panics += u32::from(self.remove(at, End::Panicked(payload)));
                 }
             }
@@ -359,7 +370,12 @@ impl PollerSet {
         let mut at = 0;
         while at < self.slots.len() {
             let slot = &mut self.slots[at];
-            match catch_unwind(AssertUnwindSafe(|| visit(slot))) {
+            let visit = || {
+                let go_on = visit(slot);
+                slot.ask();
+                go_on
+            };
+            match catch_unwind(AssertUnwindSafe(visit)) {
                 Ok(true) => at += 1,
                 Ok(false) => return Visit { completed: false, panics },
                 Err(payload) => panics += u32::from(self.remove(at, End::Panicked(payload))),
@@ -411,18 +427,35 @@ impl Slot {
         }
     }
 
+    /// Asks for the peek again, after the poller was touched by `&mut`.
+    #[inline]
+    fn ask(&mut self) {
+        if self.peek.is_some() {
+            self.peek = kept(&*self.poller);
+        }
+    }
+
     /// Whether the peek saves this call.
     #[inline]
     fn is_quiet(&self, now: Ticks, refresh: u64) -> bool {
         match &self.peek {
             None => false,
             Some(peek) => {
+                let peek = peek.get();
                 !peek.is_watched_only()
                     && (peek.is_complete() || now.since(self.called_at) < refresh)
                     && peek.is_quiet()
             }
         }
     }
+}
+
+/// The poller's peek, to be kept beside it.
+#[allow(unsafe_code)] // it outlives the borrow by which it was lent
+fn kept(poller: &dyn AnyPoller) -> Option<KeptPeek> {
+    // SAFETY: every call by which this set touches a poller by `&mut` (`poll`, `arm`, `disarm`, `before_wait`) is followed by `Slot::ask`, which replaces the
+    // peek before anybody looks; if the call panics, or the poller ends, the slot goes, and the peek with it.
+    poller.peek().map(|peek| unsafe { KeptPeek::new(peek) })
 }
 
 impl std::fmt::Debug for PollerSet {

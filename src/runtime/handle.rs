@@ -8,15 +8,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Error, Rejected, RejectedBecause};
-use crate::metrics::{LaneMetrics, Metrics, Misses};
+use crate::metrics::{Guard, LaneMetrics, Metrics, Misses, Withheld};
 use crate::offload::{Center, Copies};
-use crate::placement::{LaneInfo, Role};
-use crate::poll::{Adoption, Poller, PollerHandle, adoption};
+use crate::placement::{LaneInfo, Role, Sharing};
+use crate::poll::{Adoption, Doorbell, Poller, PollerHandle, adoption};
 use crate::sched::current;
 use crate::sched::join::{self, WouldDeadlock};
 use crate::sched::phase::Phase;
 use crate::sched::shared::{Lane, Shared};
 use crate::task::{JoinHandle, closure, future};
+use crate::wait::Relief;
+use crate::wait::clock::Rate;
 
 /// On which lane a poller shall live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -37,6 +39,12 @@ pub struct Handle {
     shared: Arc<Shared>,
     overrides: Arc<[String]>,
     center: Arc<Center>,
+}
+
+/// Ticks that may be negative.
+fn signed_ns(rate: Rate, ticks: i64) -> i64 {
+    let ns = i64::try_from(rate.ns_from_ticks(ticks.unsigned_abs())).unwrap_or(i64::MAX);
+    if ticks < 0 { -ns } else { ns }
 }
 
 impl Handle {
@@ -230,6 +238,19 @@ impl Handle {
         Copies::new(Arc::clone(&self.center))
     }
 
+    /// What wakes a lane, by its number: for producers that write to memory which the lane's pollers look at.
+    ///
+    /// Inside a closure given to [`spawn_poller_with`](Self::spawn_poller_with), the number is `info.lane()`.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchLane`].
+    pub fn doorbell(&self, lane: usize) -> Result<Doorbell, Error> {
+        match self.shared.lanes().len() {
+            lanes if lane < lanes => Ok(self.shared.doorbell(lane)),
+            _ => Err(no_such_lane(format!("lane {lane}"), self.shared.lanes())),
+        }
+    }
+
     /// What the lanes did so far. Costs the lanes nothing.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
@@ -244,6 +265,24 @@ impl Handle {
             live_pollers: shared.live_pollers.load(Relaxed),
             copies: self.center.counts(),
             overrides: self.overrides.to_vec(),
+        }
+    }
+
+    /// Why `lane` gives no relief at this moment.
+    fn withheld(&self, lane: &Lane) -> Option<Withheld> {
+        let wait = &self.shared.settings.wait;
+        let beside =
+            |other: &Lane| other.info.plan.pair == lane.info.plan.pair && other.info.lane() != lane.info.lane();
+        // Relaxed: a report of a moment.
+        let busy = || self.shared.lanes().iter().any(|other| beside(other) && other.has_tasks.load(Relaxed));
+        match wait.relief {
+            Relief::Off => Some(Withheld::Off),
+            Relief::Auto if lane.info.sharing == Sharing::Denied => Some(Withheld::NotShared),
+            Relief::Auto if !busy() => Some(Withheld::SiblingIdle),
+            _ if lane.counters.pollers.read() > 0 && (lane.counters.balance.read() as i64) < 0 => {
+                Some(Withheld::OverBudget)
+            }
+            _ => None,
         }
     }
 
@@ -269,6 +308,20 @@ impl Handle {
             os_limited_dozes: counters.os_limited_dozes.read(),
             waits: lane.waits.get().cloned(),
             doze_false_wakes: counters.doze_false_wakes.read(),
+            monitored_dozes: counters.monitored_dozes.read(),
+            monitor_verdicts: counters.monitor_verdicts.read(),
+            steps_aside: counters.steps_aside.read(),
+            rests: counters.rests.read(),
+            rests_asked: counters.rests_asked.read(),
+            recalibrations: counters.recalibrations.read(),
+            mean_added: clock.duration(counters.mean_bound.read()),
+            max_added: clock.duration(counters.max_bound.read()),
+            added: clock.duration(counters.charged.read()),
+            budget_ns: signed_ns(clock.rate(), counters.balance.read() as i64),
+            over_budget: counters.over_budget.read(),
+            withheld: self.withheld(lane),
+            guards: Guard::of(counters.guards.read()),
+            wake: Some(counters.wake.read()).filter(|&ticks| ticks > 0).map(|ticks| clock.duration(ticks)),
             parks: counters.parks.read(),
             park_refusals: counters.park_refusals.read(),
             fruitless_parks: counters.fruitless_parks.read(),
@@ -277,6 +330,7 @@ impl Handle {
                 lent: counters.misses_lent.read(),
                 preempted: counters.misses_preempted.read(),
                 slow_poller: counters.misses_slow_poller.read(),
+                aside: counters.misses_aside.read(),
             },
             relief_withheld: counters.relief_withheld.read(),
             tasks: counters.tasks.read(),

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::arch::Capabilities;
+use crate::arch::memory::largest_cache;
 use crate::builder::offload::{Offload, OffloadConfig};
 use crate::error::Error;
 use crate::offload::cpu::calibrate::{self, CALIBRATION_LIMIT};
@@ -36,10 +37,11 @@ static STREAMED_FROM: OnceLock<usize> = OnceLock::new();
 /// What all operations share, over queues that were opened before, and the reaper's bell if there are any.
 pub(super) fn center(config: &OffloadConfig, queues: Option<Queues>, shared: &Arc<Shared>) -> Center {
     let streamed_from = match config.calibrate {
-        true => {
-            *STREAMED_FROM.get_or_init(|| calibrate::streamed_from(None, &calibrate::measure(None, CALIBRATION_LIMIT)))
-        }
-        false => calibrate::streamed_from(None, &[]),
+        true => *STREAMED_FROM.get_or_init(|| {
+            let cache = largest_cache();
+            calibrate::streamed_from(cache, &calibrate::measure(cache, CALIBRATION_LIMIT))
+        }),
+        false => calibrate::streamed_from(largest_cache(), &[]),
     };
     let sizes = CpuSizes { at_once_max: AT_ONCE_MAX, slice: SLICE, streamed_from };
     let defaults = Settings::default();
@@ -65,6 +67,10 @@ pub(super) fn queues(config: &OffloadConfig, cpu: &Capabilities) -> Result<Optio
         for queue in device.queues().map_err(|error| model_failed(&error))? {
             opened += usize::from(queues.add(queue).is_ok());
         }
+    }
+    #[cfg(feature = "sim")]
+    for null in &config.null {
+        opened += usize::from(queues.add(null.queue().map_err(|error| model_failed(&error))?).is_ok());
     }
     if opened > 0 {
         return Ok(Some(queues));

@@ -12,6 +12,7 @@ use super::worker::Worker;
 use crate::task::{Ran, Runnable};
 use crate::wait::clock::Spin;
 use crate::wait::ledger::Kind as Time;
+use crate::wait::tail_guard::REST_NS;
 
 /// Tasks between two looks at the injector and the siblings' deques while the own deque has work: what waits there waits for at most so many
 /// tasks. Odd, so that the looks take turns.
@@ -21,6 +22,9 @@ const LINGER_LOOKS: u32 = 16;
 
 impl Worker {
     pub(super) fn compute_turn(&mut self) {
+        if self.me.rest.take() {
+            self.rest_for_sibling();
+        }
         if let Some(task) = self.next_task() {
             self.leave_search();
             self.run_task(task, Time::Task);
@@ -42,6 +46,22 @@ impl Worker {
         };
         self.searching = searching;
         self.park(None);
+    }
+
+    /// Leaves the core to the poll lane for a moment; its tail guard bounds how often. A ring ends it.
+    #[cold]
+    fn rest_for_sibling(&mut self) {
+        let lane = &self.me;
+        lane.rest.begin();
+        let began = self.clock.now();
+        let ticks = self.clock.ticks_from_ns(REST_NS);
+        // The time since the last look was the task's.
+        self.ledger.add(Time::Empty, began.since(self.stamp));
+        let rested = self.waiter.rest(&self.clock, began, ticks, || lane.doorbell.epoch() != self.seen);
+        lane.rest.end();
+        lane.counters.rests.add(1);
+        self.ledger.add(Time::Doze, rested.since(began));
+        self.stamp = rested;
     }
 
     /// *EndSearch* with work in hand: the next is woken before the work begins, if there is more.

@@ -12,7 +12,7 @@ use super::deque::Own;
 use super::shared::Shared;
 use crate::RejectedBecause;
 use crate::placement::Role;
-use crate::poll::Ports;
+use crate::poll::{Doorbell, Ports};
 use crate::task::{Runnable, Scheduler};
 use crate::wait::clock::Ticks;
 
@@ -150,5 +150,9 @@ impl Ports for LaneCx {
 
     fn now(&self) -> Duration {
         self.shared.since_start(self.pass_start.get())
+    }
+
+    fn doorbell(&self) -> Doorbell {
+        self.shared.doorbell(self.lane)
     }
 }

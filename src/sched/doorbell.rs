@@ -72,16 +72,23 @@ impl Doorbell {
 
     /// Wakes the lane, whatever it does. Call after publishing what it should see.
     ///
-    /// Costs one locked instruction and a fence; a system call only when the lane is parked and nobody else is waking it.
-    pub(crate) fn ring(&self) -> Wake {
+    /// `note` is called before the system call, if it falls to this ring. Costs one locked instruction and a fence; a system call only when the lane is parked and nobody else is waking it.
+    pub(crate) fn ring(&self, note: impl FnOnce()) -> Wake {
         // RingEpoch. Release: publishes the push before it. Partner: ReadEpoch in `epoch`.
         self.epoch.fetch_add(1, Release);
         fence(SeqCst); // PostFence: pairs with SleepFence in `announce`.
-        self.take_wake()
+        self.take_wake(note)
     }
 
-    /// The second half of a ring, alone: for callers whose own fence already orders their push (`Sleepers::notify`).
-    fn take_wake(&self) -> Wake {
+    /// Wakes the lane if it is parked, and lets it be if it is awake or dozes. Enough for whoever published where the full pass of *Re-check* looks:
+    /// that pass comes after *SleepFence*, so it sees what was published before *PostFence*, or this sees the announcement.
+    pub(crate) fn ring_if_parked(&self) -> Wake {
+        fence(SeqCst); // PostFence: pairs with SleepFence in `announce`.
+        self.take_wake(|| ())
+    }
+
+    /// *TakeWake*: the second half of a ring. The caller's fence already orders its push.
+    fn take_wake(&self, note: impl FnOnce()) -> Wake {
         // Relaxed: only the fences order this word against the epoch; its own value is decided by the swap below.
         if self.parked.load(Relaxed) == AWAKE {
             return Wake::NotNeeded;
@@ -90,6 +97,7 @@ impl Doorbell {
         // makes the system call, and the kernel orders that against the block.
         match self.parked.swap(AWAKE, Acquire) {
             IN_FUTEX => {
+                note();
                 // *RingAgain*. We may be late: the announcement that we took may be a second one, by a lane that has seen our ring and is not
                 // blocked yet. Then it would block all the same, and whoever rings next would leave it to us. With the epoch moved once more, the
                 // kernel refuses that block. Relaxed: publishes nothing new, and an update keeps RingEpoch's release sequence.
@@ -97,7 +105,10 @@ impl Doorbell {
                 self.epoch.wake_one();
                 Wake::Futex
             }
-            IN_EPOLL => Wake::Eventfd,
+            IN_EPOLL => {
+                note();
+                Wake::Eventfd
+            }
             _ => Wake::NotNeeded,
         }
     }

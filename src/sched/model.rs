@@ -14,7 +14,7 @@ pub struct Doorbell(doorbell::Doorbell);
 
 /// [`doorbell::Epoch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Epoch(doorbell::Epoch);
+pub struct Epoch(pub(crate) doorbell::Epoch);
 
 /// [`doorbell::ParkIn`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,16 @@ pub struct Slot(slot::Slot);
 #[derive(Debug)]
 pub struct Phase(phase::PhaseCell);
 
+impl From<doorbell::Wake> for Wake {
+    fn from(wake: doorbell::Wake) -> Self {
+        match wake {
+            doorbell::Wake::NotNeeded => Self::NotNeeded,
+            doorbell::Wake::Futex => Self::Futex,
+            doorbell::Wake::Eventfd => Self::Eventfd,
+        }
+    }
+}
+
 impl Doorbell {
     pub fn new() -> Self {
         Self(doorbell::Doorbell::new())
@@ -69,11 +79,11 @@ impl Doorbell {
     }
 
     pub fn ring(&self) -> Wake {
-        match self.0.ring() {
-            doorbell::Wake::NotNeeded => Wake::NotNeeded,
-            doorbell::Wake::Futex => Wake::Futex,
-            doorbell::Wake::Eventfd => Wake::Eventfd,
-        }
+        self.0.ring(|| ()).into()
+    }
+
+    pub fn ring_if_parked(&self) -> Wake {
+        self.0.ring_if_parked().into()
     }
 
     pub fn announce(&self, place: ParkIn) {

@@ -4,11 +4,13 @@
 //! The steps are those of `README.md`: arm the pollers, *Offer* (sleeper, lender or neither), *Announce* with *SleepFence*, one full pass,
 //! re-check, block; then everything backwards.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::current::Doing;
 use super::doorbell::ParkIn;
 use super::phase::Phase;
+use super::poll_lane::Wait;
 use super::sleepers::Asleep;
 use super::worker::{ParkedFor, Worker};
 use crate::placement::Role;
@@ -44,11 +46,11 @@ impl Worker {
         let timeout = until.map(|until| self.clock.duration(until.since(self.stamp)));
         if self.pollers.fds().is_some() && timeout.is_some_and(|timeout| timeout < GRAIN) {
             // epoll counts milliseconds; what is left of the last one is waited for awake.
-            return self.doze(self.max_added.max(1));
+            return self.doze(self.max_added.max(1), Wait::Doze);
         }
         if !self.arm() {
             self.own().counters.park_refusals.add(1);
-            self.parked = Some(ParkedFor { slept: 0, rung: false });
+            self.parked = Some(ParkedFor { slept: 0, rung: false, wake: None });
             return;
         }
         // Asked only now: arming may have removed pollers that panicked.
@@ -58,11 +60,11 @@ impl Worker {
         self.tell_siblings(true);
 
         let stay = self.must_stay(&offer);
-        let slept = match stay {
-            Stay::No => self.block(place, timeout),
+        let (slept, wake) = match stay {
+            Stay::No => self.block(place, timeout, until),
             Stay::ForWork | Stay::ForOther => {
                 self.own().counters.park_refusals.add(1);
-                0
+                (0, None)
             }
         };
 
@@ -73,7 +75,7 @@ impl Worker {
         self.sweep = Sweep::Full;
         if !self.pollers.nobody_awake() {
             let rung = self.called || stay == Stay::ForWork || self.own().doorbell.epoch() != self.seen;
-            self.parked = Some(ParkedFor { slept, rung });
+            self.parked = Some(ParkedFor { slept, rung, wake });
         }
     }
 
@@ -128,8 +130,8 @@ impl Worker {
         }
     }
 
-    /// *Block*. Returns for how long, in ticks.
-    fn block(&mut self, place: ParkIn, timeout: Option<Duration>) -> u64 {
+    /// *Block*. Returns for how long, and what the wake took where that is known, in ticks.
+    fn block(&mut self, place: ParkIn, timeout: Option<Duration>, until: Option<Ticks>) -> (u64, Option<u64>) {
         if self.shared.phase.now() >= Phase::Draining {
             self.shared.exits.nudge(); // the shutdown waits for lanes to come to rest
         }
@@ -147,7 +149,11 @@ impl Worker {
         self.stamp = self.clock.now();
         let cpu = self.cpu_ticks();
         self.ledger.park_ends(self.stamp, cpu, &lane.times);
-        self.stamp.since(began).max(1)
+        // Relaxed: see `Shared::ring`. A note that is older than this park is of a ring that lost its way; one that comes later is left out.
+        let rung_at = Ticks(self.own().rung_at.swap(0, Relaxed));
+        let from = if rung_at > began { Some(rung_at) } else { until.filter(|until| *until > began) };
+        let wake = from.filter(|from| *from <= self.stamp).map(|from| self.stamp.since(from).max(1));
+        (self.stamp.since(began).max(1), wake)
     }
 
     /// Takes the offer back. `true`: a lender was called, or would have been.

@@ -3,12 +3,13 @@
 use super::current::Doing;
 use super::kinds;
 use super::lend::{self, Offer};
-use super::worker::Worker;
+use super::worker::{Woken, Worker};
 use crate::poll::{PollCx, Sweep, Swept};
 use crate::task::{Runnable, memory};
 use crate::wait::clock::Ticks;
 use crate::wait::controller::{Observation, Parked, Step};
 use crate::wait::ledger::Kind as Time;
+use crate::wait::tail_guard::{Request, TailGuard};
 use crate::wait::waiter::{Ended, How, Wakeup};
 
 /// How long a task that was handed off is left to a sibling that is awake before somebody is woken for it: 1 us. Its lines take 0.2 to 0.4 us to
@@ -23,6 +24,22 @@ const PREEMPTED_NS: u64 = 20_000;
 /// A shared lane looks at other lanes' queues every so many turns: each look costs a line a lane.
 const SHARED_STEAL_TURNS: u32 = 16;
 
+/// Wakes of a park that the metric averages over.
+const WAKES_AVERAGED: u64 = 8;
+/// Of so many times that a lane lets others have its cpu, one is a sleep.
+const ASIDE_YIELDS: u32 = 16;
+/// 1 ns: as short as the kernel lets a thread sleep, which is its timer slack (50 us if nobody set it) and a wake.
+const ASIDE_SLEEP: std::time::Duration = std::time::Duration::from_nanos(1);
+
+/// What a wait in user mode is for the controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// An event that comes during it is late.
+    Doze,
+    /// An event ends it.
+    Watch,
+}
+
 impl Worker {
     /// One pass of a poll lane and the wait after it.
     pub(super) fn poll_turn(&mut self) {
@@ -32,10 +49,43 @@ impl Worker {
         }
         if std::mem::take(&mut self.called) {
             self.answer_call(&swept);
-        } else if swept.events == 0 && self.stamp >= self.lend_from && self.shared.help_wanted() {
+        } else if swept.events == 0 && self.stamp >= self.lend_from && !self.tail_open() && self.shared.help_wanted() {
             self.lend_awake();
         }
+        if self.tail_open() && swept.events == 0 {
+            self.tell_tail();
+        }
         self.wait_after(&swept);
+    }
+
+    /// Whether the sibling was asked to rest, and the matter is not over.
+    #[inline]
+    fn tail_open(&self) -> bool {
+        self.tail.as_ref().is_some_and(TailGuard::is_open)
+    }
+
+    /// Tells the tail guard of a pass while the sibling was asked to rest.
+    #[cold]
+    fn tell_tail(&mut self) {
+        let resting = self.beside.iter().any(|sibling| sibling.rest.is_resting());
+        let (now, took) = (self.stamp, self.stamp.since(self.cx.pass_start.get()));
+        let Some(tail) = &mut self.tail else { return };
+        if tail.passed(now, took, resting) == (Request::Ended { stale: true }) {
+            self.beside.iter().for_each(|sibling| sibling.rest.take_back());
+        }
+    }
+
+    /// A wait was late, and nothing but the core can be the reason: asks the sibling to rest, if that is allowed.
+    #[cold]
+    fn ask_for_rest(&mut self) {
+        let (now, pass) = (self.stamp, self.controller.pass());
+        let Some(tail) = &mut self.tail else { return };
+        // Relaxed: a hint. A sibling without tasks takes nothing from this lane.
+        let busy = self.beside.iter().any(|sibling| sibling.has_tasks.load(std::sync::atomic::Ordering::Relaxed));
+        if busy && tail.missed(now, pass) {
+            self.beside.iter().for_each(|sibling| sibling.rest.ask());
+            self.own().counters.rests_asked.add(1);
+        }
     }
 
     /// One pass and one task of a lane that has both.
@@ -69,7 +119,7 @@ impl Worker {
         }
         let sweep = std::mem::replace(&mut self.sweep, Sweep::Peeking);
         let swept = self.pass(sweep);
-        if self.rung_in_doze || self.parked.is_some() {
+        if self.woken.is_some() || self.parked.is_some() {
             self.learn(&swept);
         }
         swept
@@ -120,20 +170,49 @@ impl Worker {
             relief_wanted,
             next_deadline: self.deadlines.next(),
             can_park: self.pollers.consents(),
+            can_watch: self.can_watch(),
         });
         match step {
             Step::Again => {
-                if swept.events == 0 && !relief_wanted {
-                    self.own().counters.relief_withheld.add(1);
+                if swept.events == 0 {
+                    let counters = &self.own().counters;
+                    if relief_wanted { &counters.over_budget } else { &counters.relief_withheld }.add(1);
                 }
             }
-            Step::Doze { ticks } => self.doze(ticks),
+            Step::Doze { ticks } => self.doze(ticks, Wait::Doze),
+            Step::Watch { ticks } => self.doze(ticks, Wait::Watch),
+            Step::Yield => self.step_aside(),
             Step::Park { until } => self.park(until),
         }
     }
 
+    /// Whether a store of an event ends a wait: there is one poller, and its word is all there is to look at.
+    #[inline]
+    fn can_watch(&self) -> bool {
+        self.waiter.monitors() && self.false_wakes.watching() && !self.unquiet && self.pollers.lone_peek().is_some()
+    }
+
+    /// Lets others have this cpu. `sched_yield` does that where they are ready and as important as this lane; every so often, and at once where
+    /// they are less important, the lane sleeps as short as the kernel lets it.
+    #[cold]
+    fn step_aside(&mut self) {
+        self.flush_before_wait();
+        self.aside = self.aside.wrapping_add(1);
+        if self.place.realtime || self.aside % ASIDE_YIELDS == 0 {
+            std::thread::sleep(ASIDE_SLEEP);
+        } else {
+            std::thread::yield_now();
+        }
+        let took = self.book(Time::Empty);
+        let counters = &self.own().counters;
+        counters.steps_aside.add(1);
+        if took > self.max_added {
+            counters.misses_aside.add(1);
+        }
+    }
+
     /// Waits in user mode. The doorbell ends it, or the word of the only poller.
-    pub(super) fn doze(&mut self, ticks: u64) {
+    pub(super) fn doze(&mut self, ticks: u64, wait: Wait) {
         self.flush_before_wait();
         let doorbell = &self.me.doorbell;
         let bell = Wakeup::Doorbell(doorbell.watch(self.seen));
@@ -144,14 +223,25 @@ impl Worker {
             Some(_) if !std::mem::replace(&mut self.unquiet, true) => return,
             _ => bell,
         };
-        let dozed = self.waiter.doze(&self.clock, self.stamp, ticks, Some(wakeup), || doorbell.epoch() != self.seen);
+        // Asked only where it makes a difference.
+        let wakeup = Some(wakeup).filter(|_| !self.waiter.monitors() || self.false_wakes.may_watch());
+        let dozed = self.waiter.doze(&self.clock, self.stamp, ticks, wakeup, || doorbell.epoch() != self.seen);
         let took = dozed.until.since(self.stamp);
         self.ledger.add(Time::Doze, took);
         self.stamp = dozed.until;
-        self.controller.dozed(ticks, took);
-        self.rung_in_doze = dozed.ended == Ended::Interrupted;
+        let monitored = matches!(dozed.how, How::Monitored(..));
+        match wait {
+            Wait::Watch if monitored => self.controller.watched(took),
+            Wait::Watch | Wait::Doze => self.controller.dozed(ticks, took),
+        }
+        let rung = dozed.ended == Ended::Interrupted;
+        let early = monitored && matches!(dozed.ended, Ended::Early | Ended::Interrupted);
+        self.woken = (rung || early).then_some(Woken { rung, monitored: early });
         let counters = &self.own().counters;
         counters.dozes.add(1);
+        if monitored {
+            counters.monitored_dozes.add(1);
+        }
         if dozed.how != How::Pauses {
             counters.instruction_dozes.add(1);
         }
@@ -161,6 +251,9 @@ impl Worker {
         if took > self.max_added {
             let preempted = took > PREEMPTED_TIMES * ticks && took > self.clock.ticks_from_ns(PREEMPTED_NS);
             if preempted { &counters.misses_preempted } else { &counters.misses_doze }.add(1);
+            if !preempted && self.tail.is_some() {
+                self.ask_for_rest();
+            }
         }
     }
 
@@ -204,15 +297,31 @@ impl Worker {
     /// What the pass after a wait says about that wait.
     #[cold]
     fn learn(&mut self, swept: &Swept) {
-        if std::mem::take(&mut self.rung_in_doze) && swept.events == 0 && !swept.ended {
-            self.own().counters.doze_false_wakes.add(1);
+        if let Some(woken) = self.woken.take() {
+            let for_nothing = swept.events == 0 && !swept.housekeeping && !swept.ended;
+            let verdict = woken.monitored && self.false_wakes.ended_early(for_nothing);
+            let counters = &self.own().counters;
+            if woken.rung && for_nothing {
+                counters.doze_false_wakes.add(1);
+            }
+            if verdict {
+                counters.monitor_verdicts.add(1);
+            }
         }
         if let Some(parked) = self.parked.take() {
             let fruitful = swept.events > 0 || parked.rung;
             if parked.slept > 0 && !fruitful {
                 self.own().counters.fruitless_parks.add(1);
             }
-            self.controller.parked(&Parked { now: self.stamp, slept: parked.slept, wake_ticks: None, fruitful });
+            if let Some(wake) = parked.wake {
+                let average = &self.own().counters.wake;
+                average.set(match average.read() {
+                    0 => wake,
+                    known => known - known / WAKES_AVERAGED + wake / WAKES_AVERAGED,
+                });
+            }
+            let (slept, wake_ticks) = (parked.slept, parked.wake);
+            self.controller.parked(&Parked { now: self.stamp, slept, wake_ticks, fruitful });
         }
     }
 

@@ -18,6 +18,9 @@ pub(crate) struct LaneSettings {
     pub backlog_max: usize,
     /// How long a compute lane stays awake for the next hand-off at most.
     pub linger_max: Duration,
+    /// Cpus' worth of time that the control group grants, and cpus that the process may use.
+    pub quota: Option<f64>,
+    pub cpus: usize,
     /// How long a quiet peek may keep a lane from calling a poller.
     pub peek_refresh: Duration,
     pub on_lane_start: Option<LaneHook>,

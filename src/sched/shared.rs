@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
@@ -24,7 +24,7 @@ use super::slot::Slot;
 use crate::RejectedBecause;
 use crate::metrics::LaneCounters;
 use crate::placement::{LaneInfo, Role};
-use crate::poll::fds;
+use crate::poll::{self, fds};
 use crate::task::{Kind, Ran, Registry, Runnable, Schedule};
 use crate::wait::WaitReport;
 use crate::wait::clock::{Clock, Ticks};
@@ -56,8 +56,51 @@ pub(crate) struct Lane {
     pub counters: LaneCounters,
     pub times: Totals,
     pub kinds: Kinds,
+    /// When somebody rang it out of its park, in ticks; 0 if nobody did since it lay down. Written by whoever makes the system call.
+    pub rung_at: AtomicU64,
+    /// What a poll lane that shares its core asks of this lane; see [`Rest`].
+    pub rest: CachePadded<Rest>,
     /// With what it waits, once it has started.
     pub waits: OnceCell<WaitReport>,
+}
+
+/// The words between a poll lane and the compute lane that should rest for it (`wait::tail_guard`).
+#[derive(Debug, Default)]
+pub(crate) struct Rest {
+    /// Set by the poll lane, taken by the compute lane at its next task boundary, or taken back.
+    wanted: AtomicBool,
+    /// Set by the compute lane while it rests.
+    resting: AtomicBool,
+}
+
+impl Rest {
+    /// Asks for one rest.
+    pub(super) fn ask(&self) {
+        // Relaxed, as all of these: hints, by which nothing else is published; a rest that comes a moment late or not at all is none.
+        self.wanted.store(true, Relaxed);
+    }
+
+    pub(super) fn take_back(&self) {
+        self.wanted.store(false, Relaxed);
+    }
+
+    /// Whether a rest is wanted; the answer obliges to [`begin`](Self::begin) it.
+    #[inline]
+    pub(super) fn take(&self) -> bool {
+        self.wanted.load(Relaxed) && self.wanted.swap(false, Relaxed)
+    }
+
+    pub(super) fn begin(&self) {
+        self.resting.store(true, Relaxed);
+    }
+
+    pub(super) fn end(&self) {
+        self.resting.store(false, Relaxed);
+    }
+
+    pub(super) fn is_resting(&self) -> bool {
+        self.resting.load(Relaxed)
+    }
 }
 
 /// What the lanes share.
@@ -118,6 +161,8 @@ impl Shared {
             counters: LaneCounters::default(),
             times: Totals::new(),
             kinds: Kinds::new(),
+            rung_at: AtomicU64::new(0),
+            rest: CachePadded::new(Rest::default()),
             waits: OnceCell::new(),
         };
         Self {
@@ -268,13 +313,14 @@ impl Shared {
     /// Makes a lane look at everything again, whatever it does.
     pub(crate) fn ring(&self, lane: usize) {
         let lane = self.lane(lane);
-        match lane.doorbell.ring() {
-            Wake::NotNeeded => return,
-            Wake::Futex => {}
-            // A lane announces a park in epoll only after it has made its bell.
-            Wake::Eventfd => lane.bell.get().into_iter().for_each(fds::ring),
-        }
-        lane.counters.wakes.add(1);
+        // Relaxed: a measure of wakes, in which a value that comes late is left out.
+        let note = || lane.rung_at.store(self.clock.now().0, Relaxed);
+        lane.carry_out(lane.doorbell.ring(note));
+    }
+
+    /// What users ring a lane by.
+    pub(crate) fn doorbell(&self, lane: usize) -> poll::Doorbell {
+        poll::Doorbell::new(lane, self.lanes[lane].clone())
     }
 
     pub(crate) fn ring_all(&self) {
@@ -314,6 +360,17 @@ impl Shared {
 }
 
 impl Lane {
+    /// Makes the system call that a ring has become, if it has.
+    fn carry_out(&self, wake: Wake) {
+        match wake {
+            Wake::NotNeeded => return,
+            Wake::Futex => {}
+            // A lane announces a park in epoll only after it has made its bell.
+            Wake::Eventfd => self.bell.get().into_iter().for_each(fds::ring),
+        }
+        self.counters.wakes.add(1);
+    }
+
     /// What it does now, as far as another thread can tell.
     pub(crate) fn doing(&self) -> String {
         // Relaxed: a hint for people.
@@ -340,9 +397,20 @@ impl Schedule for Shared {
     }
 }
 
-impl crate::poll::Bell for Shared {
-    fn ring(&self, lane: usize) {
-        Shared::ring(self, lane);
+impl poll::Rung for Lane {
+    fn ring(&self) {
+        // Whoever holds a doorbell has no clock: this wake is not measured.
+        self.carry_out(self.doorbell.ring(|| ()));
+    }
+
+    fn ring_if_parked(&self) {
+        self.carry_out(self.doorbell.ring_if_parked());
+    }
+}
+
+impl poll::Bell for Shared {
+    fn doorbell(&self, lane: usize) -> poll::Doorbell {
+        Shared::doorbell(self, lane)
     }
 
     fn may_block(&self, lane: usize, wait: &mut dyn FnMut()) -> bool {

@@ -17,12 +17,17 @@ use super::shared::{Lane, Shared};
 use super::sleepers::{Left, Searching};
 use super::steal;
 use super::timers::Deadlines;
+use crate::metrics::Guard;
 use crate::placement::{LanePlan, Role, Sharing};
-use crate::poll::{PollerId, PollerSet, Sweep, Unbuilt};
+use crate::poll::{Bounds, PollerId, PollerSet, Sweep, Unbuilt};
 use crate::task::{Contained, contain};
+use crate::topology::thread;
 use crate::wait::clock::{Clock, Ticks, thread_cpu_ns};
-use crate::wait::controller::Controller;
+use crate::wait::controller::{Controller, Guards};
+use crate::wait::false_wakes::FalseWakes;
 use crate::wait::ledger::{Kind as Time, Ledger, WINDOW_NS};
+use crate::wait::surroundings::{Crowd, Place};
+use crate::wait::tail_guard::TailGuard;
 use crate::wait::waiter::{Limits, Waiter};
 use crate::wait::{pause, selftest};
 
@@ -62,8 +67,20 @@ pub(crate) struct Worker {
     pub(super) sweep: Sweep,
     /// Adoptions were left for after the next pass.
     pub(super) inbox_left: bool,
-    /// A doze was ended by the doorbell; the next pass tells whether for something.
-    pub(super) rung_in_doze: bool,
+    /// What ended the last doze early; the next pass tells whether for something.
+    pub(super) woken: Option<Woken>,
+    /// Where the sibling is known to share the core: when it should rest.
+    pub(super) tail: Option<TailGuard>,
+    /// Whether monitors end dozes for something.
+    pub(super) false_wakes: FalseWakes,
+    /// What about this lane's place makes spinning useless, whatever the crowd.
+    pub(super) place: Guards,
+    crowd: Crowd,
+    /// Times in a row that the lane let others have the cpu.
+    pub(super) aside: u32,
+    /// The cpu that PAUSE was measured on, where the lane may be moved; and when that was.
+    measured_on: usize,
+    measured_at: Ticks,
     /// Since when there are tasks that a pass handed off and for which nobody was woken.
     pub(super) wake_owed: Option<Ticks>,
     /// How long that may last while the lane is awake, in ticks.
@@ -85,7 +102,21 @@ pub(crate) struct Worker {
 pub(super) struct ParkedFor {
     pub slept: u64,
     pub rung: bool,
+    /// From the ring, or the deadline, to running again, where that is known.
+    pub wake: Option<u64>,
 }
+
+/// What ended a doze early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Woken {
+    /// The doorbell.
+    pub rung: bool,
+    /// A monitor, for whatever reason.
+    pub monitored: bool,
+}
+
+/// PAUSE is measured anew at most once in so long: 100 ms. A measurement takes 5 to 50 us, of which pollers have nothing.
+const RECALIBRATE_NS: u64 = 100_000_000;
 
 /// What a lane does now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,8 +144,29 @@ impl Worker {
         let ticks = |duration| clock.rate().ticks_from(duration);
         let pause = pause::calibrate(&clock);
         let (means, report) = selftest::run(&clock, clock.rate(), &shared.offer);
+        let exit = report.overshoot;
         // The lane starts once, so nothing is there yet.
         let _ = shared.lane(lane).waits.set(report);
+        let mut controller = Controller::new(&settings.wait, clock.rate(), pause);
+        if means.monitors {
+            controller.exit_takes(ticks(exit));
+        }
+        let here = |plan: &&LanePlan| plan.cpu.is_some() && plan.cpu == plans[lane].cpu;
+        let place = Place {
+            quota: settings.quota,
+            cpus: settings.cpus,
+            lanes: plans.len(),
+            lanes_here: plans.iter().filter(here).count(),
+            realtime: thread::is_realtime(),
+        }
+        .guards();
+        controller.guard(place);
+        let counters = &shared.lane(lane).counters;
+        counters.guards.set(Guard::bits(place));
+        counters.mean_bound.set(ticks(settings.wait.mean_added));
+        counters.max_bound.set(ticks(settings.wait.max_added));
+        let info = &shared.lane(lane).info;
+        let tail = info.sharing == Sharing::Seen && info.plan.role == Role::Poll;
         let (doze_max, unheard_max) = (ticks(settings.wait.max_added), ticks(settings.wait.inbox_max));
         Self {
             lane,
@@ -122,7 +174,7 @@ impl Worker {
             entered,
             pollers: PollerSet::new(ticks(settings.peek_refresh)),
             deadlines: Deadlines::new(),
-            controller: Controller::new(&settings.wait, clock.rate(), pause),
+            controller,
             waiter: Waiter::new(pause, Limits { doze_max, unheard_max }, means),
             ledger: Ledger::new(clock.now(), clock.ticks_from_ns(thread_cpu_ns()), clock.ticks_from_ns(WINDOW_NS)),
             linger: Linger::new(clock.ticks_from_ns(WAKE_COST_NS), ticks(settings.linger_max)),
@@ -137,7 +189,14 @@ impl Worker {
             tick: 0,
             sweep: Sweep::Full,
             inbox_left: true, // whatever came before the first look at the epoch
-            rung_in_doze: false,
+            woken: None,
+            tail: tail.then(|| TailGuard::new(clock.rate())),
+            false_wakes: FalseWakes::default(),
+            place,
+            crowd: Crowd::default(),
+            aside: 0,
+            measured_on: rustix::thread::sched_getcpu(),
+            measured_at: clock.now(),
             wake_owed: None,
             wake_patience: clock.ticks_from_ns(WAKE_PATIENCE_NS),
             unquiet: false,
@@ -202,11 +261,16 @@ impl Worker {
             // Building a poller is user code and may take long. Nobody is woken for a task while somebody is counted as searching.
             self.leave_search();
         }
+        let mut adopted = false;
         for _ in 0..DRAIN_MAX {
             let Some(adoption) = self.me.inbox.pop() else { break };
+            adopted = true;
             let lane = &self.me;
             // For the report of a shutdown that finds the lane in there.
             *lane.poller_names.lock() = (Arc::default(), vec![adoption.name().into()]);
+            if self.pollers.is_empty() {
+                self.controller.begin();
+            }
             let panicked = self.cx.while_doing(Doing::Pass, || match adoption.build(&lane.info) {
                 Ok(poller) => self.pollers.adopt(poller, &lane.bell),
                 Err(unbuilt) => unbuilt == Unbuilt::Panicked,
@@ -215,11 +279,15 @@ impl Worker {
         }
         self.inbox_left = !self.own().inbox.is_empty();
         self.pollers.hear_stops(phase >= Phase::Draining);
-        if self.pollers.rouse() {
+        let roused = self.pollers.rouse();
+        if roused {
             // Called here, and not by the turn of a poll lane, for which a compute lane would have to end its search: mostly the ring was not for them.
             let _ = self.pass(Sweep::Full);
         }
-        self.pollers_changed();
+        if adopted || roused {
+            // Not for a mere ring: there may be as many of them as events.
+            self.pollers_changed();
+        }
         true
     }
 
@@ -228,6 +296,16 @@ impl Worker {
         self.cx.has_pollers.set(!self.pollers.is_empty());
         let lane = self.own();
         lane.counters.pollers.set(self.pollers.len() as u64);
+        let (wait, rate) = (&self.shared.settings.wait, self.clock.rate());
+        let bounds = self.pollers.bounds(Bounds::of_runtime(wait));
+        let (mean, max) = (rate.ticks_from(bounds.mean_added()), rate.ticks_from(bounds.max_added()));
+        lane.counters.mean_bound.set(mean);
+        lane.counters.max_bound.set(max);
+        let unheard_max = rate.ticks_from(wait.inbox_max).min(max);
+        self.max_added = max;
+        self.controller.rebound(mean, max);
+        self.waiter.limit(Limits { doze_max: max, unheard_max });
+        let lane = self.own();
         *lane.poller_names.lock() = (self.pollers.at(), self.pollers.names().map(Into::into).collect());
         if self.playing() == Playing::Poll {
             // Poll lanes are in neither count.
@@ -277,6 +355,47 @@ impl Worker {
     fn settle(&mut self) {
         let cpu = self.cpu_ticks();
         self.ledger.settle(self.stamp, cpu, &self.me.times);
+        self.report_budget();
+        self.survey();
+    }
+
+    /// Publishes what the controller knows of its budget.
+    fn report_budget(&self) {
+        let counters = &self.me.counters;
+        counters.charged.set(self.controller.charged());
+        counters.balance.set(self.controller.balance() as u64);
+    }
+
+    /// Now and then: whether others want this cpu, and whether what was measured when the lane started still holds.
+    fn survey(&mut self) {
+        if self.pollers.is_empty() {
+            return;
+        }
+        let now_ns = self.clock.rate().ns_from_ticks(self.stamp.0);
+        if self.crowd.due(now_ns) {
+            let crowded = self.crowd.look(now_ns, thread::involuntary_switches());
+            let guards = Guards { crowded, ..self.place };
+            self.controller.guard(guards);
+            self.me.counters.guards.set(Guard::bits(guards));
+        }
+        let moved = !self.me.info.pinned && rustix::thread::sched_getcpu() != self.measured_on;
+        let due = self.stamp.since(self.measured_at) >= self.clock.ticks_from_ns(RECALIBRATE_NS)
+            || self.stamp < self.measured_at;
+        if due && (moved || self.controller.suspicion().is_some()) {
+            self.recalibrate();
+        }
+    }
+
+    /// Measures PAUSE anew. The time is booked as work of the lane's own.
+    #[cold]
+    fn recalibrate(&mut self) {
+        let pause = pause::calibrate(&self.clock);
+        self.controller.recalibrated(pause);
+        self.waiter.recalibrated(pause);
+        self.me.counters.recalibrations.add(1);
+        self.measured_on = rustix::thread::sched_getcpu();
+        self.book(Time::Empty);
+        self.measured_at = self.stamp;
     }
 
     pub(super) fn count_panics(&self, panics: u32) {

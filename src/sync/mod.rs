@@ -13,6 +13,7 @@ pub(crate) use prefetch::prefetch;
 #[cfg(not(twolane_loom))]
 mod real {
     pub(crate) use parking_lot::Mutex;
+    pub(crate) use std::sync::Arc;
     pub(crate) mod atomic {
         pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     }

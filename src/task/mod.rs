@@ -59,7 +59,6 @@ use std::future::Future;
 use std::mem::offset_of;
 use std::sync::Arc;
 
-#[cfg(not(twolane_loom))]
 pub(crate) use contain::{Contained, contain};
 pub use error::JoinError;
 #[cfg(not(twolane_loom))]

@@ -11,6 +11,8 @@ mod hwloc;
 pub(crate) mod pin;
 pub mod probe;
 mod sysfs;
+#[allow(unsafe_code)] // Two system calls that the safe wrappers lack.
+pub(crate) mod thread;
 
 use std::collections::BTreeSet;
 use std::fmt;

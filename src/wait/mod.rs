@@ -8,8 +8,8 @@
 //!   times, never numbers of iterations: one PAUSE lasts from 10 to 190 cycles, depending on the cpu.
 //! - `controller`: the decision, a pure function of what was seen. It is all arithmetic on ticks, and tested in virtual
 //!   time.
-//! - `hazard` (feature `sim`): another rule for the same decision, which learns when events come. It wins in the laboratory (`sim::lab`) and
-//!   does not run lanes yet: on real ones it gave less relief than `controller`, and why is not known.
+//! - `surroundings`: quotas, crowds and single cpus, where spinning is no use; `false_wakes`: whether a monitor is.
+//! - `tail_guard`: when the sibling should rest for a moment, so that a poll lane that is late catches up.
 //! - `waiter`: carries a doze out, by one instruction where the cpu has one to wait with, else looking for news every few
 //!   pauses.
 //! - `means` and `selftest`: with what this lane may wait ([`WaitWith`]), and whether that really waits here.
@@ -20,13 +20,14 @@
 
 pub(crate) mod clock;
 pub(crate) mod controller;
-#[cfg(feature = "sim")]
-pub(crate) mod hazard;
+pub(crate) mod false_wakes;
 pub(crate) mod ledger;
 pub(crate) mod means;
 pub(crate) mod pause;
 pub(crate) mod policy;
 pub(crate) mod selftest;
+pub(crate) mod surroundings;
+pub(crate) mod tail_guard;
 pub(crate) mod waiter;
 
 pub use means::{WaitReport, WaitWith, WhyNot};

@@ -122,6 +122,22 @@ impl Waiter {
         Self { pause, slice: (limits.unheard_max / pause).clamp(1, SLICE_MAX), limits, means }
     }
 
+    /// Whether there is an instruction whose wait a store ends.
+    #[inline]
+    pub(crate) fn monitors(&self) -> bool {
+        self.means.monitors
+    }
+
+    /// What a PAUSE takes, measured anew.
+    pub(crate) fn recalibrated(&mut self, pause: u64) {
+        *self = Self::new(pause, self.limits, self.means);
+    }
+
+    /// Other limits.
+    pub(crate) fn limit(&mut self, limits: Limits) {
+        *self = Self::new(self.pause, limits, self.means);
+    }
+
     /// Waits `ticks` from `from`, the instant at which the caller last looked at the clock, or until `interrupted`
     /// answers true, or until `wakeup` is written, where the cpu can tell; with `None` the time has to run out.
     ///
@@ -167,6 +183,11 @@ impl Waiter {
             _ => Ended::Early,
         };
         Dozed { until, ended, how }
+    }
+
+    /// Waits by PAUSEs, whatever the limits of dozes are, until `interrupted`. Returns when it ended. For lanes that have no pollers.
+    pub(crate) fn rest(&self, cpu: &impl Waits, from: Ticks, ticks: u64, interrupted: impl FnMut() -> bool) -> Ticks {
+        self.pauses(cpu, from, ticks, interrupted).until
     }
 
     /// A doze of PAUSEs.

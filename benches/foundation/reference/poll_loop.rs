@@ -14,7 +14,7 @@ pub fn run(pollers: &mut [Box<dyn Look + Send>]) -> u64 {
     loop {
         for poller in pollers.iter_mut() {
             match poller.look() {
-                Progress::Idle => {}
+                Progress::Idle | Progress::Dormant => {}
                 Progress::Busy(n) => events += u64::from(n),
                 Progress::Done => return events,
             }

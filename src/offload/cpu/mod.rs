@@ -1,7 +1,7 @@
 //! The engine that is always there: every operation, carried out by the calling thread.
 //!
 //! Data and verdict are what the device's specification says of the same operation, and what the device refuses by its nature (an overlap, a size
-//! that a delta record cannot say) is refused here, too ([`check`]): a route never changes an answer. Two answers are better than a device's:
+//! that a delta record cannot say) is refused here, too ([`check()`]): a route never changes an answer. Two answers are better than a device's:
 //! compare-pattern's offset is exact, and an offset is never a lower bound.
 //!
 //! What takes long is done in pieces: [`Work`] does so many bytes of any operation a call, so that a lane's bounds hold, and [`perform`] all at
@@ -44,7 +44,7 @@ pub enum Stores {
 /// Carries out an operation, wholly, before it returns. Nothing is allocated unless it is refused.
 ///
 /// # Errors
-/// [`Failure::Refused`], for what [`check`] says; nothing was done then.
+/// [`Failure::Refused`], for what [`check()`] says; nothing was done then.
 ///
 /// # Safety
 /// - What the operation reads is readable, and what it writes is writable and nobody else's, until this returns. An address that is not gets the
@@ -56,7 +56,7 @@ pub(crate) unsafe fn perform(operation: &Operation, stores: Stores) -> Result<Ve
     Ok(unsafe { perform_checked(operation, stores) })
 }
 
-/// As [`perform`], for an operation that [`check`] has let pass.
+/// As [`perform`], for an operation that [`check()`] has let pass.
 ///
 /// # Safety
 /// As [`perform`]; and `check` has no objection.

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::abi::{CompletionSlot, Descriptor, Flags, Status};
 use super::outcome::tests::{Draws, MEMORY_WORDS, draw};
@@ -285,6 +286,8 @@ fn eight_threads_never_overflow_a_dedicated_queue() {
     let bench = bench(DeviceConfig::v1(), QueueConfig::dedicated(4), By::Instruction, Profile::strict(8));
     let driven = bench.device.spawn().unwrap();
     let (done, full) = (AtomicU32::new(0), AtomicU32::new(0));
+    // Far more than it takes: a tenth of a second here.
+    let deadline = Instant::now() + Duration::from_secs(20);
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
@@ -294,9 +297,11 @@ fn eight_threads_never_overflow_a_dedicated_queue() {
                     // SAFETY: the record outlives the answer, which is waited for.
                     while unsafe { bench.queue.submit(&descriptor) } == Submitted::Full {
                         full.fetch_add(1, Relaxed);
+                        assert!(Instant::now() < deadline, "credits were lost");
                         thread::yield_now();
                     }
                     while slot.record().is_none() {
+                        assert!(Instant::now() < deadline, "a descriptor was dropped");
                         thread::yield_now();
                     }
                     bench.queue.answered(1);

@@ -4,6 +4,7 @@
 //! operations on the old one may be outstanding for ever: their credits and their quarantine stay with the old one. A [`QueueId`] therefore says
 //! which opening it was.
 
+mod copies;
 mod credits;
 mod health;
 mod set;
@@ -42,6 +43,7 @@ pub(crate) struct Queue {
     /// Not dropped while something is outstanding: see `Drop`.
     portal: ManuallyDrop<Box<dyn Portal>>,
     limits: Limits,
+    copies: copies::Copies,
     credits: Credits,
     health: Health,
     name: Box<str>,
@@ -52,7 +54,9 @@ impl Queue {
     /// `name` as people know it (`wq0.1`); `node`: the device's NUMA node, where it is known.
     pub(crate) fn new(name: &str, node: Option<u32>, limits: Limits, portal: Box<dyn Portal>) -> Self {
         let credits = Credits::new(limits.in_flight_max);
-        Self { portal: ManuallyDrop::new(portal), limits, credits, health: Health::new(), name: name.into(), node }
+        let copies = copies::Copies::new(&limits);
+        let portal = ManuallyDrop::new(portal);
+        Self { portal, limits, copies, credits, health: Health::new(), name: name.into(), node }
     }
 
     /// Takes a credit and submits. [`Submitted::Full`] also means: no credit left. A dead portal makes the queue [`Condition::Dead`].
@@ -126,6 +130,12 @@ impl Queue {
         self.portal.retire();
     }
 
+    /// Templates of copies.
+    #[inline]
+    pub(crate) fn copies(&self) -> &copies::Copies {
+        &self.copies
+    }
+    #[inline]
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }

@@ -19,7 +19,7 @@ pub(crate) enum TakenUp {
     NotBack,
     /// It is back and could not be opened.
     Refused(OpenError),
-    /// It was opened and closed again: there were too many openings in this process (256).
+    /// It was opened and closed again: there were too many openings in this process (`OPENINGS_MAX` of `queue::set`).
     TooMany,
 }
 

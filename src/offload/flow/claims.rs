@@ -5,6 +5,8 @@
 //!
 //! - *DORMANT*: the reaper has stopped looking. Whoever takes a slot clears it in the same step, and then owes the reaper a call.
 //! - *WAITERS*: somebody waits for a slot. Whoever gives one back sees it in the same step, and then owes the waiters a look.
+//! - *STIRRED*: an operation was submitted again in a slot that was taken before. The word would not show it otherwise, and the reaper could fall
+//!   asleep after it had looked at that slot.
 //! - *RETIRED*: nobody takes a slot any more. Whoever gives back the last one sees it.
 
 use crate::sync::atomic::{AtomicU64, Ordering::*};
@@ -19,6 +21,7 @@ const ALL: u64 = (1 << SLOTS) - 1;
 const WAITERS: u64 = 1 << 60;
 const RETIRED: u64 = 1 << 61;
 const DORMANT: u64 = 1 << 62;
+const STIRRED: u64 = 1 << 63;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -98,7 +101,7 @@ impl Claims {
         Released { waiters: word & WAITERS != 0, emptied: word & RETIRED != 0 && word & ALL == slots }
     }
 
-    /// What is taken, for the reaper: as bits, and as a whole for [`fall_asleep`](Self::fall_asleep).
+    /// What is taken, as bits.
     #[inline]
     pub(crate) fn look(&self) -> Look {
         // Acquire: the slots' states are those of the holders that are seen here, or newer; partner is the Release in `release`, which ended the
@@ -106,18 +109,36 @@ impl Claims {
         Look(self.0.load(Acquire))
     }
 
-    /// *DORMANT*, unless a slot was taken or given back since `look`. `false`: look again.
+    /// As [`look`](Self::look), for [`fall_asleep`](Self::fall_asleep), before the slots are looked at. One party does this at a time.
+    #[inline]
+    pub(crate) fn look_for_sleep(&self) -> Look {
+        let look = self.look();
+        if look.0 & STIRRED == 0 {
+            return look;
+        }
+        // Acquire: what was submitted again is seen; partner is the Release in `rouse`.
+        Look(self.0.fetch_and(!STIRRED, Acquire) & !STIRRED)
+    }
+
+    /// *DORMANT*, unless a slot was taken, given back, or used again since `look`. `false`: look again.
     #[must_use]
     pub(crate) fn fall_asleep(&self, look: Look) -> bool {
         // Relaxed: nothing is published; the claim that clears the bit comes later in this word's order and is told so.
         self.0.compare_exchange(look.0, look.0 | DORMANT, Relaxed, Relaxed).is_ok()
     }
 
-    /// Wakes the reaper on behalf of a slot that is held already and was published again. `true`: it was asleep, call it.
+    /// *STIRRED*, for a slot that is held already and was published again. `true`: the reaper was asleep, call it.
     #[must_use]
     pub(crate) fn rouse(&self) -> bool {
-        // Release: whoever looks after it was called sees the slot published; the call itself orders more.
-        self.0.fetch_and(!DORMANT, AcqRel) & DORMANT != 0
+        // Relaxed: the exchange decides.
+        let mut word = self.0.load(Relaxed);
+        loop {
+            // Release: the slot's state; partner is the Acquire in `look_for_sleep`.
+            match self.0.compare_exchange_weak(word, (word | STIRRED) & !DORMANT, Release, Relaxed) {
+                Ok(_) => return word & DORMANT != 0,
+                Err(now) => word = now,
+            }
+        }
     }
 
     /// *WAITERS*, if all slots are taken at that moment. `false`: one is free, or the page is retired.
@@ -221,8 +242,10 @@ mod tests {
         assert!(claims.fall_asleep(claims.look()) && claims.look().dormant());
         assert_eq!(claims.claim(), Claim::Taken { slots: 1, rouse: true });
         assert_eq!(claims.claim(), Claim::Taken { slots: 2, rouse: false }, "one is enough");
-        assert!(!claims.rouse());
-        assert!(claims.fall_asleep(claims.look()) && claims.rouse() && !claims.rouse());
+        let before = claims.look_for_sleep();
+        assert!(!claims.rouse(), "it is awake");
+        assert!(!claims.fall_asleep(before), "a slot was used again meanwhile");
+        assert!(claims.fall_asleep(claims.look_for_sleep()) && claims.rouse() && !claims.rouse());
     }
 
     #[test]

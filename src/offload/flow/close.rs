@@ -104,7 +104,7 @@ fn together(page: PageRef, queue: &Queue, id: QueueId, slots: u64) -> (u64, Subm
 #[inline]
 pub(super) unsafe fn submit_batch(page: PageRef, queue: &Queue, id: QueueId, batch: u32, count: usize) -> Submitted {
     let record = page.memory.record(batch);
-    record.clear_all();
+    page.memory.clear_record(batch);
     let slot = page.slot(batch);
     slot.set_origin(Origin { queue: id.index(), credit: true });
     slot.publish_batch(count as u32);

@@ -10,6 +10,7 @@
 
 use std::io;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::offload::dsa::abi::{CompletionSlot, Descriptor};
 
@@ -64,6 +65,19 @@ impl Memory {
         // SAFETY: within the mapping, which lives as long as `self`; aligned, since the mapping is to 4096; zeros or what a device wrote, of which
         // every bit pattern is an atomic's.
         unsafe { self.0.cast::<CompletionSlot>().add(slot as usize).as_ref() }
+    }
+
+    /// Zeroes the record of a slot whose holder the caller is, all of its 32 bytes, in four stores. The reaper may be looking at the status of the life
+    /// before.
+    #[inline]
+    pub(crate) fn clear_record(&self, slot: u32) {
+        let words = std::ptr::from_ref(self.record(slot)).cast::<[AtomicU64; 4]>();
+        // SAFETY: the record is 32 bytes of atomics, aligned to 64, of which every bit pattern is valid; they live as long as `self`. Others access them
+        // atomically, in parts; x86, Arm and RISC-V order such accesses as those of the parts.
+        for word in unsafe { &*words } {
+            // Relaxed: published with the state, and by the submission's fence.
+            word.store(0, Ordering::Relaxed);
+        }
     }
 
     /// The descriptor of a slot. Whoever dereferences it is the slot's holder, or has its bit from the backlog.

@@ -17,7 +17,7 @@ use super::backlog::Backlog;
 use super::claims::{Claims, SLOTS};
 use super::core::Core;
 use super::counters::Counters;
-use super::memory::{LIST_LEN, Memory};
+use super::memory::{LIST_LEN, Memory, RECORDS};
 use super::slot::{Origin, Outcome, Slot};
 use super::waiters::Waiters;
 use crate::task::contain;
@@ -29,12 +29,13 @@ static LEASED: Mutex<Vec<PageRef>> = Mutex::new(Vec::new());
 pub(crate) struct Page {
     pub(crate) claims: CachePadded<Claims>,
     pub(crate) backlog: CachePadded<Backlog>,
-    pub(crate) slots: [Slot; SLOTS as usize],
+    /// As many as there are records, of which [`SLOTS`] are used: an index below 64 needs no check then.
+    slots: [Slot; RECORDS],
     pub(crate) memory: Memory,
     pub(crate) waiters: Waiters,
     pub(crate) counters: CachePadded<Counters>,
     /// Of a slot that is a batch: its children, as [`Child`].
-    children: [[AtomicU32; LIST_LEN]; SLOTS as usize],
+    children: [[AtomicU32; LIST_LEN]; RECORDS],
     /// From `Arc::into_raw`; null: no lease.
     lease: AtomicPtr<Core>,
 }
@@ -208,19 +209,20 @@ impl PageRef {
 impl Page {
     #[inline]
     pub(crate) fn slot(&self, slot: u32) -> &Slot {
-        &self.slots[slot as usize]
+        debug_assert!(slot < SLOTS);
+        &self.slots[slot as usize % RECORDS]
     }
 
     /// The children of the batch that a slot is. Written before it is published, read by whoever saw its record.
     #[inline]
     pub(crate) fn set_child(&self, batch: u32, at: usize, child: Child) {
         // Relaxed: published with the batch's state.
-        self.children[batch as usize][at].store(child.slot << 24 | child.life, Relaxed);
+        self.children[batch as usize % RECORDS][at % LIST_LEN].store(child.slot << 24 | child.life, Relaxed);
     }
 
     pub(crate) fn child(&self, batch: u32, at: usize) -> Child {
         // Relaxed: the caller saw the batch's state.
-        let word = self.children[batch as usize][at].load(Relaxed);
+        let word = self.children[batch as usize % RECORDS][at % LIST_LEN].load(Relaxed);
         Child { slot: word >> 24, life: word & Child::LIFE_MASK }
     }
 }

@@ -55,15 +55,12 @@ impl Core {
         let slot = taken.slots.trailing_zeros();
         let record = page.memory.record(slot);
         let descriptor = page.memory.descriptor(slot);
-        let write_back = match prepare(op, how.manner, queue.limits(), record.address()) {
-            Ok(prepared) => {
-                // SAFETY: in bounds and aligned; the slot is ours, so the descriptor is.
-                unsafe { descriptor.write(prepared.descriptor) };
-                prepared.write_back
-            }
+        // SAFETY: in bounds and aligned; the slot is ours, so the descriptor is.
+        let write_back = match unsafe { write(op, how.manner, queue, record.address(), descriptor) } {
+            Ok(write_back) => write_back,
             Err(unsuited) => return Err(self.give_up(page, taken, Refused::Unsuited(unsuited))),
         };
-        record.clear_all();
+        page.memory.clear_record(slot);
         let here = page.slot(slot);
         here.set_origin(Origin { queue: how.queue.index(), credit: true });
         here.publish(waker);
@@ -88,7 +85,7 @@ impl Core {
         if taken.rouse {
             self.ring();
         }
-        Ok(Ticket::new(page, slot, how, write_back, *op))
+        Ok(Ticket::new(page, slot, how, write_back))
     }
 
     /// See [`Flow::submit_many`](super::Flow::submit_many).
@@ -133,21 +130,26 @@ impl Core {
         let children = taken.slots & !(1 << batch);
         let list = page.memory.list(batch);
         let (mut used, mut write_back) = (0_u64, 0_u64);
-        for (at, slot) in numbers(children).enumerate() {
-            let record = page.memory.record(slot);
+        let (mut left, mut count) = (children, 0);
+        while left != 0 {
+            let slot = left.trailing_zeros();
+            left &= left - 1;
+            let record = page.memory.record(slot).address();
             // What is refused here is the first of the next part, where it is refused again, and reported.
-            let Ok(prepared) = prepare(&ops[at], how.manner, queue.limits(), record.address()) else { break };
-            write_back |= u64::from(prepared.write_back) << slot;
             // SAFETY: in bounds, since there are at most LIST_LEN children; the list belongs to the batch's slot, which is ours.
-            unsafe { list.add(at).write(prepared.descriptor) };
-            record.clear_all();
+            let written = unsafe { write(&ops[count], how.manner, queue, record, list.add(count)) };
+            let Ok(needs_write_back) = written else { break };
+            if needs_write_back {
+                write_back |= 1 << slot;
+            }
+            page.memory.clear_record(slot);
             let here = page.slot(slot);
             here.set_origin(Origin { queue: how.queue.index(), credit: false });
             let life = here.publish(None).life();
-            page.set_child(batch, at, Child::new(slot, life));
+            page.set_child(batch, count, Child::new(slot, life));
             used |= 1 << slot;
+            count += 1;
         }
-        let count = used.count_ones() as usize;
         if count < 2 {
             // One, or none: the plain way does it, or says why not.
             for slot in numbers(used) {
@@ -187,15 +189,17 @@ impl Core {
         if taken.rouse {
             self.ring();
         }
-        for (at, slot) in numbers(used).enumerate() {
-            sink(Ticket::new(page, slot, how, write_back >> slot & 1 != 0, ops[at]));
+        while used != 0 {
+            let slot = used.trailing_zeros();
+            used &= used - 1;
+            sink(Ticket::new(page, slot, how, write_back >> slot & 1 != 0));
         }
         Ok(count)
     }
 
     /// The queue, if it is worth a try.
     #[inline]
-    pub(super) fn up(&self, id: QueueId) -> Result<&Queue, Refused> {
+    fn up(&self, id: QueueId) -> Result<&Queue, Refused> {
         let Some(queue) = self.queues.find(id) else { return Err(Refused::QueueDown(None)) };
         if !queue.health().is_up() {
             return Err(down(queue));
@@ -250,6 +254,46 @@ fn down(queue: &Queue) -> Refused {
         Condition::Dead(death) => Refused::QueueDown(Some(death)),
         Condition::Up | Condition::Suspect => Refused::QueueDown(None),
     }
+}
+
+/// Writes the descriptor of an operation. Returns whether its destination is to be written back by the CPU.
+///
+/// # Safety
+/// `to` is valid for a write, and the caller's.
+#[inline(always)]
+pub(super) unsafe fn write(
+    op: &Operation,
+    manner: Manner,
+    queue: &Queue,
+    record: u64,
+    to: *mut Descriptor,
+) -> Result<bool, Unsuited> {
+    if let Operation::Copy { src, dst, len } = *op {
+        // SAFETY: the caller's promise.
+        if let Some(write_back) = unsafe { queue.copies().write(manner, (src, dst, len), record, to) } {
+            return Ok(write_back);
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { write_any(op, manner, queue, record, to) }
+}
+
+/// As [`write`], for what has no template.
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+unsafe fn write_any(
+    op: &Operation,
+    manner: Manner,
+    queue: &Queue,
+    record: u64,
+    to: *mut Descriptor,
+) -> Result<bool, Unsuited> {
+    let prepared = prepare(op, manner, queue.limits(), record)?;
+    // SAFETY: the caller's promise.
+    unsafe { to.write(prepared.descriptor) };
+    Ok(prepared.write_back)
 }
 
 /// Slots that were taken.

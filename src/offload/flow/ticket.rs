@@ -1,6 +1,6 @@
 //! The holder's side of an operation that was submitted: what a future is made of.
 
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 
 use super::counters::class;
 use super::page::PageRef;
@@ -52,22 +52,27 @@ pub(crate) struct Ticket {
     /// The slot was given back: there is nothing to be done any more.
     over: bool,
     how: How,
-    rest: Rest,
+    /// What was submitted last, if that is not the whole operation any more.
+    rest: Option<Box<Rest>>,
 }
 
 impl Ticket {
     #[inline]
-    pub(super) fn new(page: PageRef, slot: u32, how: How, write_back: bool, op: Operation) -> Self {
-        Self { page, slot, retries: 0, write_back, over: false, how, rest: Rest::whole(op) }
+    pub(super) fn new(page: PageRef, slot: u32, how: How, write_back: bool) -> Self {
+        Self { page, slot, retries: 0, write_back, over: false, how, rest: None }
     }
 
     /// Whether it is over, and if so how; else `waker` will be woken when it may be (the last one that was given).
     ///
-    /// Touches memory of the operation after a fault, and submits again what can be. After `Ready` it is not polled again.
+    /// Touches memory of the operation after a fault, and submits again what can be. After `Ready` it is not polled again. `op` is asked for when there is
+    /// an answer; the ticket does not keep it, since the future that owns the buffers knows it, and a ticket is four words this way.
     ///
     /// # Panics
     /// When polled after `Ready`, except after [`Failure::Quarantined`].
-    pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Settled> {
+    ///
+    /// # Safety
+    /// `op` says what was submitted, and the promise that was given then holds.
+    pub(crate) unsafe fn poll(&mut self, op: impl FnOnce() -> Operation, waker: &Waker) -> Poll<Settled> {
         assert!(!self.over, "polled after it was ready");
         if !self.page.core().is_here() {
             self.over = true; // a copy of the parent's; its slot and its memory are the parent's
@@ -77,7 +82,7 @@ impl Ticket {
         loop {
             let slot = self.page.slot(self.slot);
             if let Some(record) = self.page.memory.record(self.slot).record() {
-                return self.settle(&record, waker);
+                return self.settle(self.rest_of(op()), &record, waker);
             }
             match slot.look().phase() {
                 Phase::Live => match slot.register(waker) {
@@ -86,19 +91,14 @@ impl Ticket {
                 },
                 // The record was written between our looks.
                 Phase::Settled => continue,
-                Phase::Unrun => return self.retry(waker),
+                Phase::Unrun => return self.retry(self.rest_of(op()), waker),
                 Phase::Quarantined => return Poll::Ready(Settled::Failed(self.quarantined())),
                 Phase::Held => unreachable!("a ticket's slot is published until the ticket is over"),
             }
         }
     }
 
-    /// As [`poll`](Self::poll), from a future.
-    pub(crate) fn poll_in(&mut self, cx: &mut Context<'_>) -> Poll<Settled> {
-        self.poll(cx.waker())
-    }
-
-    /// The address of its record's status byte: 0 while there is no answer. For those that wait for it themselves.
+    /// Its record's status byte: 0 while there is no answer. For those that wait for it themselves.
     pub(crate) fn status_byte(&self) -> u8 {
         self.page.memory.record(self.slot).status_byte()
     }
@@ -147,11 +147,16 @@ impl Ticket {
         }
     }
 
+    /// What was submitted last.
+    fn rest_of(&self, op: Operation) -> Rest {
+        self.rest.as_deref().copied().unwrap_or_else(|| Rest::whole(op))
+    }
+
     /// The record is there.
-    fn settle(&mut self, record: &CompletionRecord, waker: &Waker) -> Poll<Settled> {
-        match outcome(&self.rest, record) {
+    fn settle(&mut self, submitted: Rest, record: &CompletionRecord, waker: &Waker) -> Poll<Settled> {
+        match outcome(&submitted, record) {
             Outcome::Done(verdict) => {
-                self.page.counters.device[class(self.rest.operation.len())].add(1);
+                self.page.counters.device[class(submitted.operation.len())].add(1);
                 self.leave();
                 Poll::Ready(if self.write_back { Settled::WriteBack(verdict) } else { Settled::Done(verdict) })
             }
@@ -181,21 +186,21 @@ impl Ticket {
             return Poll::Pending;
         }
         self.page.counters.resumes.add(1);
-        self.rest = rest;
-        self.again(waker)
+        self.rest = Some(Box::new(rest)); // a fault costs a thousand times as much
+        self.again(rest, waker)
     }
 
     /// It did not run.
-    fn retry(&mut self, waker: &Waker) -> Poll<Settled> {
+    fn retry(&mut self, rest: Rest, waker: &Waker) -> Poll<Settled> {
         if self.retries == RETRIES_MAX {
-            return self.on_cpu(self.rest);
+            return self.on_cpu(rest);
         }
         if !self.take_slot_back(waker) {
             return Poll::Pending;
         }
         self.retries += 1;
         self.page.counters.retries.add(1);
-        self.again(waker)
+        self.again(rest, waker)
     }
 
     fn on_cpu(&mut self, rest: Rest) -> Poll<Settled> {
@@ -232,19 +237,19 @@ impl Ticket {
     }
 
     /// Submits what is left, alone, in the slot that is held.
-    fn again(&mut self, waker: &Waker) -> Poll<Settled> {
+    fn again(&mut self, rest: Rest, waker: &Waker) -> Poll<Settled> {
         let core = self.page.core();
         let (page, slot) = (self.page, self.slot);
         let queue = core.queue(self.how.queue.index()).filter(|queue| queue.health().is_up() && !core.is_closed());
-        let Some(queue) = queue else { return self.on_cpu(self.rest) };
+        let Some(queue) = queue else { return self.on_cpu(rest) };
         let record = page.memory.record(slot);
-        let Ok(prepared) = prepare(&self.rest.operation, self.how.manner, queue.limits(), record.address()) else {
-            return self.on_cpu(self.rest);
+        let Ok(prepared) = prepare(&rest.operation, self.how.manner, queue.limits(), record.address()) else {
+            return self.on_cpu(rest);
         };
         let descriptor = page.memory.descriptor(slot);
         // SAFETY: the slot is held, and its bit is not in the backlog.
         unsafe { descriptor.write(prepared.descriptor) };
-        record.clear_all();
+        page.memory.clear_record(slot);
         let here = page.slot(slot);
         here.set_origin(super::slot::Origin { queue: self.how.queue.index(), credit: true });
         here.publish(Some(waker));
@@ -255,7 +260,7 @@ impl Ticket {
             Submitted::Dead(_) => {
                 // The credit went back with the refusal; `leave` in `on_cpu` would give back another.
                 here.set_origin(super::slot::Origin { queue: self.how.queue.index(), credit: false });
-                return self.on_cpu(self.rest);
+                return self.on_cpu(rest);
             }
         }
         if page.claims.rouse() {

@@ -1,6 +1,6 @@
 //! Who carries an operation out: the calling cpu, or which work queue?
 //!
-//! Costs decide, in nanoseconds: [`Costs`] says what is assumed before anything was seen, [`Learner`](learn::Learner) corrects it by what
+//! Costs decide, in nanoseconds: [`Costs`] says what is assumed before anything was seen, [`Learner`] corrects it by what
 //! operations really took, and the outcome is written down ahead of time, as one bit for each sixteenth of an octave of sizes ([`bins`]). A decision
 //! therefore looks at a table and not at costs: [`Router::is_small`] is a load and a comparison, [`Router::decide`] some twenty instructions more.
 //!
@@ -216,7 +216,7 @@ fn row_of(kind: Kind, intent: Intent) -> usize {
 }
 
 impl Router {
-    /// `costs` is what is believed at first. `streamed_from`: see [`calibrate`](super::cpu::calibrate).
+    /// `costs` is what is believed at first. From `streamed_from` bytes on, copies and fills of the cpu are streamed.
     pub fn new(costs: Costs, streamed_from: usize) -> Self {
         let one = || AtomicU32::new(1f32.to_bits());
         let mode_row = |_| ModeRow { device: Default::default(), small: AtomicU32::new(0), trial: AtomicU64::new(0) };

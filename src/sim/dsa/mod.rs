@@ -71,6 +71,8 @@ mod life;
 #[allow(unsafe_code)]
 mod memory;
 #[allow(unsafe_code)]
+mod null;
+#[allow(unsafe_code)]
 mod page;
 mod pipeline;
 #[allow(unsafe_code)]
@@ -93,6 +95,7 @@ pub use counters::Counters;
 pub use device::{Device, Driven};
 pub(crate) use driver::DriverSide;
 pub use faults::Faults;
+pub use null::NullQueue;
 pub use page::PagePortal;
 pub use portal::ModelPortal;
 pub use profile::Profile;

@@ -5,7 +5,7 @@ use super::machine::{Machine, Tools};
 use super::traffic::Dice;
 use crate::wait::Etiquette;
 use crate::wait::clock::{Rate, Ticks};
-use crate::wait::hazard::{Controller, Observation, Parked, Step};
+use crate::wait::controller::{Controller, Observation, Parked, Step};
 use crate::wait::policy::{Charge, Park, Settings};
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use super::machine::Machine;
 use super::ours::Ours;
 use super::traffic::Traffic;
 use crate::wait::clock::Ticks;
-use crate::wait::hazard::Observation;
+use crate::wait::controller::Observation;
 use std::hint::black_box;
 use std::time::Instant;
 

@@ -155,10 +155,12 @@ mod tests {
 
     #[test]
     fn tries_are_bounded_and_full_is_not_dead() {
-        let (portal, by) = portal(usize::MAX, AnyState::default());
+        let state = AnyState::default();
+        let (portal, by) = portal(usize::MAX, state.clone());
         for _ in 0..10 * FULL_RUN {
             assert_eq!(submit(&portal), Submitted::Full);
         }
+        assert_eq!(state.looks(), 10, "once a run");
         assert_eq!(by.0.1.load(Relaxed), (10 * FULL_RUN * TRIES_MAX) as usize);
     }
 

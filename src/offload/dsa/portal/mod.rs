@@ -3,6 +3,10 @@
 //! A [`Portal`] knows one work queue and one way into it. It says whether a descriptor was *accepted*, which means queued and nothing more: what
 //! the device thinks of it stands in the completion record, later. It counts nothing and decides nothing; credits, health and choice are
 //! [`Queue`](super::queue::Queue)'s.
+//!
+//! No device was there to see any of it. MOVDIR64B was executed, into the page of a file that a thread drained; ENQCMD's code was read back and
+//! compared with the manual, and its protocol was run over a closure; `write(2)` went to sockets and pipes. What the kernel's own side does stands
+//! here as its source has it.
 
 #[cfg(not(twolane_loom))]
 mod enqcmd;

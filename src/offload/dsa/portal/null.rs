@@ -25,8 +25,9 @@ impl Store64 for Words {
 }
 
 /// Everything of a dedicated queue's portal but its device: every descriptor is accepted, and none is ever answered.
-pub(crate) fn null_portal() -> io::Result<Mapped<Words>> {
-    let node = File::options().read(true).write(true).open("/dev/zero")?;
+///
+/// `node` is a page of memory to store to: a memfd that others may look into, or `/dev/zero`.
+pub(crate) fn null_portal(node: File) -> io::Result<Mapped<Words>> {
     Ok(Mapped::new(Page::map(&node)?, node, Words, Box::new(NoState)))
 }
 
@@ -35,9 +36,13 @@ mod tests {
     use super::super::{Death, Portal, Submitted};
     use super::*;
 
+    fn zero() -> File {
+        File::options().read(true).write(true).open("/dev/zero").unwrap()
+    }
+
     #[test]
     fn everything_is_accepted_until_it_is_retired_and_nothing_faults_after() {
-        let portal = null_portal().unwrap();
+        let portal = null_portal(zero()).unwrap();
         let descriptors = [Descriptor::noop(); 100];
         // SAFETY: no device reads it.
         assert_eq!(unsafe { portal.submit(&descriptors[0]) }, Submitted::Accepted);
@@ -50,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_child_submits_nothing() {
-        let portal = null_portal().unwrap();
+        let portal = null_portal(zero()).unwrap();
         // SAFETY: the child submits, frees and ends; the C library keeps its allocator usable in children.
         let child = unsafe { libc::fork() };
         if child == 0 {

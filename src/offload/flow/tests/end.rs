@@ -85,7 +85,8 @@ fn a_child_touches_nothing() {
         // A record would be a SIGSEGV: the pages are not here.
         // SAFETY: it is refused.
         let submitted = unsafe { scene.flow.submit(&op, scene.how(false), None) };
-        let polled = copy.ticket.as_mut().map(|ticket| ticket.poll(Waker::noop()));
+        // SAFETY: it is what was submitted.
+        let polled = copy.ticket.as_mut().map(|ticket| unsafe { ticket.poll(|| op, Waker::noop()) });
         let right =
             matches!(submitted, Err(Refused::Forked)) && matches!(polled, Some(Poll::Ready(Settled::Failed(_))));
         drop(copy.ticket.take());

@@ -2,10 +2,12 @@
 
 mod abandon;
 mod batch;
+mod cost;
 mod double;
 mod end;
 mod faults;
 mod full;
+mod lanes;
 mod overdue;
 mod single;
 
@@ -46,17 +48,23 @@ impl Scene {
     }
 
     fn with(batch_max: u32, in_flight_max: u32) -> Self {
+        Self::with_timeout(batch_max, in_flight_max, TIMEOUT)
+    }
+
+    fn with_timeout(batch_max: u32, in_flight_max: u32, timeout: Duration) -> Self {
         let device = Double::default();
         let (queues, queue) = device.queues(batch_max, in_flight_max);
         let batching = Batching { count: 4, bytes: 1 << 20, age: Duration::from_micros(5) };
-        let settings = Settings { lanes: 0, batching, timeout: TIMEOUT };
+        let settings = Settings { lanes: 0, batching, timeout };
         let flow = Flow::new(queues, settings).unwrap();
-        let rings = Arc::new(AtomicUsize::new(0));
-        flow.core().set_bell(Box::new({
-            let rings = Arc::clone(&rings);
-            move || _ = rings.fetch_add(1, Relaxed)
-        }));
-        Self { device, flow, queue, rings, now: 0 }
+        Self { device, flow, queue, rings: Arc::default(), now: 0 }
+    }
+
+    /// Counts the calls of the reaper.
+    fn count_rings(self) -> Self {
+        let rings = Arc::clone(&self.rings);
+        self.core().set_bell(Box::new(move || _ = rings.fetch_add(1, Relaxed)));
+        self
     }
 
     fn core(&self) -> &Arc<Core> {
@@ -92,6 +100,20 @@ impl Scene {
         let mut tickets = Vec::new();
         // SAFETY: as in `try_copy`.
         unsafe { self.flow.submit_many(&ops, self.how(false), |ticket| tickets.push(ticket)) }.unwrap();
+        for (copying, ticket) in all.iter_mut().zip(tickets) {
+            copying.ticket = Some(ticket);
+        }
+        all
+    }
+
+    /// As many of several as there is room for.
+    fn try_many(&self, count: usize, len: usize) -> Vec<Copying> {
+        let mut all: Vec<_> = (0..count).map(|_| Copying::prepared(len)).collect();
+        let ops: Vec<_> = all.iter_mut().map(Copying::operation).collect();
+        let mut tickets = Vec::new();
+        // SAFETY: as in `try_copy`.
+        let _ = unsafe { self.flow.submit_many(&ops, self.how(false), |ticket| tickets.push(ticket)) };
+        all.truncate(tickets.len());
         for (copying, ticket) in all.iter_mut().zip(tickets) {
             copying.ticket = Some(ticket);
         }
@@ -158,7 +180,9 @@ impl Copying {
     }
 
     fn poll(&mut self) -> Poll<Settled> {
-        let polled = self.ticket.as_mut().expect("not over").poll(&self.waker);
+        let op = self.operation();
+        // SAFETY: it is what was submitted, of buffers that are here.
+        let polled = unsafe { self.ticket.as_mut().expect("not over").poll(|| op, &self.waker) };
         if polled.is_ready()
             && !matches!(polled, Poll::Ready(Settled::Failed(crate::offload::Failure::Quarantined { .. })))
         {

@@ -59,7 +59,7 @@ fn records_come_in_any_order_and_slots_live_again() {
 
 #[test]
 fn the_reaper_sleeps_when_nothing_is_outstanding_and_is_called() {
-    let mut scene = Scene::new();
+    let mut scene = Scene::new().count_rings();
     assert!(scene.sweep().asleep);
     let mut first = scene.copy(10);
     let mut second = scene.copy(10);
@@ -76,7 +76,7 @@ fn the_reaper_sleeps_when_nothing_is_outstanding_and_is_called() {
 
 #[test]
 fn what_a_queue_does_not_take_is_refused_and_leaves_nothing() {
-    let mut scene = Scene::new();
+    let mut scene = Scene::new().count_rings();
     assert!(scene.sweep().asleep);
     let mut copying = Copying::prepared(8);
     let Operation::Copy { src, dst, len } = copying.operation() else { unreachable!() };

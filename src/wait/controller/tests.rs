@@ -108,7 +108,7 @@ fn bounds_hold_for_every_sequence() {
                         "I2: {ticks} for {settings:?}, {seen:?}"
                     );
                     assert!(
-                        lane.budget.balance() > 0 && !settings.mean_added.is_zero(),
+                        lane.budget.balance() > 0 || (ticks == pause && settings.mean_added.is_zero()),
                         "I5: {ticks} for {settings:?}"
                     );
                     let took = match dice.below(4) {
@@ -272,9 +272,12 @@ fn an_event_resets_the_wait() {
 fn an_overdrawn_budget_ends_all_waits_until_it_is_earned_back() {
     let mut lane = controller(&settings(500, 100 * US));
     let _ = lane.observe(&empty(150, 150));
-    lane.dozed(1_000, 100 * US);
-    let _ = lane.observe(&Observation { events: 2_000, ..empty(200 * US, 150) });
-    let mut now = 200 * US;
+    // Late again and again, so that it is charged.
+    for _ in 0..LATE_DOZES {
+        lane.dozed(1_000, 100 * US);
+    }
+    let _ = lane.observe(&Observation { events: 2_000, ..empty(900 * US, 150) });
+    let mut now = 900 * US;
     for _ in 0..100 {
         now += 150;
         assert_eq!(lane.observe(&empty(now, 150)), Step::Again);
@@ -315,6 +318,72 @@ fn more_budget_is_more_relief() {
             assert!(got.worst <= 25 * US + pass, "{got:?}");
             last = got.duty;
         }
+    }
+}
+
+// The hard bounds come first: not even a PAUSE goes beyond them.
+#[test]
+fn a_wait_is_held_to_the_tightest_bound() {
+    let balanced = || Settings { duty_percent: 88, ..settings(500, 4 * US) };
+    let in_ns = |n| Some(Ticks(n));
+    for (settings, pass, deadline_in, most, why) in [
+        (balanced(), 40, None, 40 * 88 / 12, "the duty that is wanted"),
+        (settings(500 * US, 4 * US), 9_000, None, 4 * US, "the maximum"),
+        (balanced(), 170, in_ns(300), 300, "the deadline"),
+        (balanced(), 170, in_ns(PAUSE), PAUSE, "the deadline, one PAUSE away"),
+        (balanced(), 170, in_ns(PAUSE - 1), 0, "the deadline, less than a PAUSE away"),
+        (balanced(), 170, in_ns(0), 0, "a timer is due"),
+        (settings(0, 4 * US), 170, None, PAUSE, "no mean: one PAUSE"),
+        (settings(0, PAUSE - 1), 170, None, 0, "no room for a PAUSE"),
+        (settings(0, 0), 170, None, 0, "no room at all"),
+        (settings(10, PAUSE - 1), 170, None, 0, "a budget without room"),
+    ] {
+        let mut lane = controller(&settings);
+        let mut dice = Dice(5);
+        let _ = play(&mut lane, 2_000, pass, true, PUNCTUAL, || dice.gap(50 * US));
+        // Far into a lull, where nothing but the bound keeps a wait short.
+        let mut now = MS * MS;
+        let mut longest = 0;
+        for _ in 0..1_000 {
+            now += pass;
+            let next_deadline = deadline_in.map(|Ticks(n)| Ticks(now + n));
+            if let Step::Doze { ticks } = lane.observe(&Observation { next_deadline, ..empty(now, pass) }) {
+                longest = longest.max(ticks);
+                lane.dozed(ticks, ticks);
+                now += ticks;
+            }
+        }
+        // The average of a constant is off by the rounding.
+        assert!(longest <= most + 8 && longest + 8 >= most, "{why}: {longest} for {most}");
+    }
+}
+
+// What the table at `Etiquette` says, for 20 000 events a second at random instants.
+#[test]
+fn presets_mean_what_their_table_says() {
+    let with = |etiquette, pass| {
+        let mut dice = Dice(21);
+        let settings = Settings::from_preset(etiquette);
+        let tight = play(&mut controller(&settings), 20_000, pass, false, PUNCTUAL, || dice.gap(50 * US));
+        let mut dice = Dice(21);
+        let got = play(&mut controller(&settings), 20_000, pass, true, PUNCTUAL, || dice.gap(50 * US));
+        assert_eq!(tight.duty, 0.0);
+        (got.duty, got.mean - tight.mean, got.worst)
+    };
+    for (etiquette, pass, duty, mean_most, max) in [
+        (Etiquette::Balanced, 40, 0.88, 500.0, 4 * US),
+        (Etiquette::Balanced, 170, 0.86, 500.0, 4 * US),
+        (Etiquette::Balanced, 2_000, 0.33, 500.0, 4 * US),
+        (Etiquette::Polite, 40, 0.95, 5_000.0, 25 * US),
+        (Etiquette::Polite, 170, 0.95, 5_000.0, 25 * US),
+        (Etiquette::Polite, 2_000, 0.84, 5_000.0, 25 * US),
+        (Etiquette::Latency, 40, 0.31, PAUSE as f64, US),
+        (Etiquette::Latency, 2_000, 0.01, PAUSE as f64, US),
+    ] {
+        let (got, added, worst) = with(etiquette, pass);
+        assert!((got - duty).abs() < 0.02, "{etiquette:?}, {pass}: duty {got}, added {added}");
+        assert!(added <= mean_most * 1.1, "{etiquette:?}, {pass}: {added} ns added");
+        assert!(worst <= max + pass, "{etiquette:?}, {pass}: {worst} at worst");
     }
 }
 
@@ -495,6 +564,7 @@ fn guards_end_spinning() {
         (Guards { shared_cpu: true, ..none }, Park::Never, true, Some("yield"), "may not park"),
         (Guards { shared_cpu: true, ..none }, Park::WhenArmed, false, Some("yield"), "cannot park"),
         (Guards { quota: true, ..none }, Park::WhenArmed, true, None, "a quota: not at once"),
+        (Guards { crowded: true, ..none }, Park::WhenArmed, true, None, "a crowded cpu: not at once"),
     ] {
         let mut lane = controller(&Settings { park, ..settings(500, 4 * US) });
         lane.guard(guards);
@@ -506,10 +576,59 @@ fn guards_end_spinning() {
         };
         assert_eq!(got, wanted, "{why}");
     }
+    for guards in [Guards { quota: true, ..none }, Guards { crowded: true, ..none }] {
+        let mut lane = controller(&settings(500, 4 * US));
+        lane.guard(guards);
+        let idle = idle_until_park(&mut lane, &mut 0, MS, |asked| asked).unwrap();
+        assert!(idle <= WAKE_UNKNOWN_NS / QUOTA_WAKE_PART + 10 * US, "{guards:?}: {idle}");
+    }
+}
+
+/// What a lane makes of events whose gaps `gap` draws, with wakes of 50 us: the share of time that it is awake, and the share of events
+/// that found it parked.
+fn awake(lane: &mut Controller, count: u64, mut gap: impl FnMut() -> u64) -> (f64, f64) {
+    const WAKE: u64 = 50 * US;
+    let (mut now, mut arrival, mut asleep, mut woken, mut events) = (0_u64, gap(), 0_u64, 0_u64, 0_u64);
+    while events < count {
+        let mut found = 0;
+        while arrival <= now {
+            found += 1;
+            arrival = arrival.max(now) + gap();
+        }
+        events += u64::from(found);
+        now += 150;
+        match lane.observe(&Observation { events: found, can_park: true, ..empty(now, 150) }) {
+            Step::Park { .. } => {
+                let slept = arrival.saturating_sub(now) + WAKE;
+                asleep += slept - WAKE;
+                woken += 1;
+                now += slept;
+                lane.parked(&Parked { now: Ticks(now), slept, wake_ticks: Some(WAKE), fruitful: true });
+            }
+            Step::Doze { ticks } => {
+                now += ticks;
+                lane.dozed(ticks, ticks);
+            }
+            _ => {}
+        }
+    }
+    (1.0 - asleep as f64 / now as f64, woken as f64 / events as f64)
+}
+
+// A lane with seldom events parks at once after each; one with frequent ones does not give them its wake; and when the traffic
+// changes from one to the other, few events pay for what was learnt before.
+#[test]
+fn seldom_events_are_parked_for_at_once() {
+    let mut dice = Dice(77);
     let mut lane = controller(&settings(500, 4 * US));
-    lane.guard(Guards { quota: true, ..none });
-    let idle = idle_until_park(&mut lane, &mut 0, MS, |asked| asked).unwrap();
-    assert!(idle <= WAKE_UNKNOWN_NS / QUOTA_WAKE_PART + 10 * US, "with a quota: {idle}");
+    let _ = awake(&mut lane, 200, || dice.gap(MS));
+    let (share, woken) = awake(&mut lane, 2_000, || dice.gap(MS));
+    // 50 us of each millisecond are the wake itself.
+    assert!(share < 0.12 && woken > 0.7, "1 kHz: awake {share}, woken {woken}");
+    let (_, woken) = awake(&mut lane, 1_000, || dice.gap(50 * US));
+    assert!(woken < 0.08, "after the change to 20 kHz: woken {woken}");
+    let (_, woken) = awake(&mut lane, 5_000, || dice.gap(50 * US));
+    assert!(woken < 0.03, "20 kHz: woken {woken}");
 }
 
 /// The faults that hardware and hypervisors commit: the mean holds, or the lane says what to measure anew.
@@ -540,16 +659,61 @@ mod faults {
     }
 
     #[test]
-    fn preemption_is_neither_learnt_nor_free() {
+    fn a_preemption_now_and_then_is_hardly_learnt_and_not_charged() {
         let mut lane = controller(&settings(500, 4 * US));
         let _ = lane.observe(&empty(150, 150));
         for _ in 0..100 {
             lane.dozed(900, 950);
         }
-        let overshoot = lane.overshoot;
-        lane.dozed(900, 100 * US);
-        assert_eq!(lane.overshoot, overshoot);
-        assert_eq!(lane.last.took, 100 * US, "events that came meanwhile are charged for it");
+        let overshoot = lane.overshoot / AVERAGE_OVER;
+        let balance = lane.budget.balance();
+        lane.dozed(900, 4 * MS);
+        assert!(lane.overshoot / AVERAGE_OVER < overshoot + 900, "{} after {overshoot}", lane.overshoot / AVERAGE_OVER);
+        assert_eq!(lane.last.took, 4 * MS);
+        // Eighty events piled up meanwhile. At half of the wait for each of them, this would be a debt of 320 000 events.
+        let _ = lane.observe(&Observation { events: 80, ..empty(5 * MS, 150) });
+        let _ = lane.observe(&empty(5 * MS + 150, 150));
+        assert!(lane.budget.balance() > balance - 1_000, "{}", lane.budget.balance());
+        // And they are no burst that later waits have to be short for.
+        assert!(lane.gaps.is_empty());
+    }
+
+    // The state of a lane of a virtual machine: now and then the hypervisor takes the cpu for milliseconds, and interrupts lengthen
+    // waits and passes by tens of microseconds.
+    #[test]
+    fn a_host_that_steals_time_costs_hardly_any_relief() {
+        let duty = |stolen_one_in: u64| {
+            let (mut dice, mut host) = (Dice(42), Dice(43));
+            let mut lane = controller(&settings(500, 4 * US));
+            let (mut now, mut arrival) = (0_u64, dice.gap(50 * US));
+            let (mut dozing, mut awake, mut found) = (0_u64, 0_u64, 0_u64);
+            while found < 20_000 {
+                let mut events = 0_u32;
+                while arrival <= now {
+                    events += 1;
+                    arrival += dice.gap(50 * US);
+                }
+                found += u64::from(events);
+                let mut pass = 150;
+                if host.one_in(stolen_one_in) {
+                    pass += host.gap(100 * US);
+                }
+                now += pass;
+                awake += if events == 0 { 150 } else { 0 };
+                if let Step::Doze { ticks } = lane.observe(&Observation { events, ..empty(now, pass) }) {
+                    let mut took = PUNCTUAL(ticks);
+                    dozing += took;
+                    if host.one_in(stolen_one_in) {
+                        took += if host.one_in(10) { 4 * MS } else { 15 * US };
+                    }
+                    lane.dozed(ticks, took);
+                    now += took;
+                }
+            }
+            dozing as f64 / (dozing + awake) as f64
+        };
+        let (alone, stolen_from) = (duty(u64::MAX), duty(2_000));
+        assert!(stolen_from > alone - 0.05, "{stolen_from} instead of {alone}");
     }
 
     #[test]
@@ -606,7 +770,51 @@ mod faults {
         assert_eq!(lane.suspicion(), None);
     }
 
-    // A monitor that never fires, or that the lane's own store should have fired: the watch ends by its deadline.
+    // A monitor ends no wait for the lane's own store, and no lane relies on that: what a lane stores itself (a hand-off, housekeeping) is no
+    // event of a watch, which lasts to its deadline and is charged by what leaving it takes.
+    #[test]
+    fn an_own_store_that_fires_no_monitor() {
+        let max = 4 * US;
+        let mut lane = controller(&settings(500, max));
+        lane.exit_takes(100);
+        let mut now = 0;
+        for _ in 0..1_000 {
+            now += 150;
+            let seen = Observation { can_watch: true, housekeeping: true, ..empty(now, 150) };
+            if let Step::Watch { ticks } | Step::Doze { ticks } = lane.observe(&seen) {
+                assert!(ticks <= max);
+                now += ticks;
+                lane.watched(ticks);
+                assert!(lane.last.charge <= 100, "{:?}", lane.last);
+            }
+        }
+        assert!(now > 1_000 * US, "it watched");
+    }
+
+    // A word that is no longer the one to watch (another poller came, the monitor was found out): the next wait is a doze, at once.
+    #[test]
+    fn a_watch_that_is_no_longer_possible() {
+        let mut lane = controller(&settings(500, 4 * US));
+        let mut now = 0;
+        for turn in 0..2_000 {
+            now += 150;
+            let can_watch = turn % 3 == 0;
+            match lane.observe(&Observation { can_watch, ..empty(now, 150) }) {
+                Step::Watch { ticks } => {
+                    assert!(can_watch, "turn {turn}");
+                    lane.watched(ticks);
+                    now += ticks;
+                }
+                Step::Doze { ticks } => {
+                    lane.dozed(ticks, ticks);
+                    now += ticks;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    // A monitor that never fires: the watch ends by its deadline.
     #[test]
     fn a_monitor_that_never_fires() {
         let max = 4 * US;

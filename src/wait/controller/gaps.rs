@@ -24,6 +24,9 @@ const FIRST_OCTAVE: u32 = 4;
 const BINS_PER_OCTAVE_LOG2: u32 = 2;
 /// When so many stretches were counted, all counts are halved: what was seen long ago fades.
 const MEMORY: f32 = 4_096.0;
+/// More events at once are a backlog (the lane was elsewhere), not a burst that waits have to be short for: its square would
+/// outweigh all that was seen for minutes. As many as the budget saves up for.
+const EVENTS_MAX: f32 = 64.0;
 /// An imagined stretch that ends evenly over the logarithm of idle time: what to expect where nothing was seen yet.
 const PRIOR: f32 = 1.0;
 /// Waits beyond 2^31 ticks are all the same.
@@ -75,6 +78,8 @@ pub(super) struct Costs<'a> {
     pub(super) wakes: Option<&'a [f32; 32]>,
     /// Going to sleep.
     pub(super) park_entry: f32,
+    /// Events are seldom where at least so much more idle time is to be expected, and [`SELDOM_WAKES`] wakes.
+    pub(super) seldom: f32,
     /// A wait that a store ends is left so late.
     pub(super) store_exit: Option<f32>,
 }
@@ -90,11 +95,20 @@ pub(super) struct Plan {
     pub(super) park_from: u64,
     /// From this idle time on, more idle time is to be expected than a wake costs.
     pub(super) worth_from: u64,
+    /// From this idle time on, so much more is to be expected that to stay awake for the next event is a waste; see
+    /// [`Costs::seldom`].
+    pub(super) seldom_from: u64,
 }
 
 impl Plan {
     pub(super) fn new() -> Self {
-        Self { cycles: [0; BINS + 1], shares: [1 << SHARE_FRACTION; BINS], park_from: u64::MAX, worth_from: 0 }
+        Self {
+            cycles: [0; BINS + 1],
+            shares: [1 << SHARE_FRACTION; BINS],
+            park_from: u64::MAX,
+            worth_from: 0,
+            seldom_from: u64::MAX,
+        }
     }
 
     /// What it says of an idle time.
@@ -129,6 +143,11 @@ impl Planned {
     }
 }
 
+/// A wake that takes less than this part of the idle time before it is cheaper than to stay awake all that time, for all but the event.
+const SELDOM_WAKES: f32 = 8.0;
+/// ... if as many stretches of idle time say so.
+const SELDOM_STRETCHES: f32 = 4.0;
+
 /// Bits behind the point of `Plan::shares`.
 const SHARE_FRACTION: u32 = 12;
 /// Balances beyond it allow every wait.
@@ -142,8 +161,14 @@ impl Gaps {
         Self { ends: [0.0; BINS], events: [0.0; BINS], squares: [0.0; BINS], stretches: 0.0, all_events: 0.0 }
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.stretches == 0.0
+    }
+
     /// A stretch of idle time ended after `idle` ticks, with so many events.
     pub(super) fn record(&mut self, idle: u64, events: f32) {
+        let events = events.min(EVENTS_MAX);
         let bin = bin_of(idle);
         self.ends[bin] += 1.0;
         self.events[bin] += events;
@@ -195,14 +220,14 @@ impl Gaps {
             let ratio = (events + PRIOR * events_each) / (squares + PRIOR * events_each * events_each);
             plan.shares[bin] = (ratio * SPEND_PART * (1 << SHARE_FRACTION) as f32) as u32;
         }
-        (plan.park_from, plan.worth_from) = match costs.wakes {
+        (plan.park_from, plan.worth_from, plan.seldom_from) = match costs.wakes {
             Some(wakes) => self.parks(scale, costs, wakes, &lasting, &hazards, &cycles),
-            None => (u64::MAX, 0),
+            None => (u64::MAX, 0, u64::MAX),
         };
     }
 
     /// The first idle time at which a park costs less than the waits that would otherwise come, latency at its price; and the
-    /// first from which on more idle time is to come than a wake costs, as far as is known.
+    /// first from which on more idle time is to come than a wake costs, as far as is known; and the first at which events are seldom.
     fn parks(
         &self,
         scale: f32,
@@ -211,13 +236,13 @@ impl Gaps {
         lasting: &[f32; BINS + 1],
         hazards: &[f32; BINS],
         cycles: &[f32; BINS + 1],
-    ) -> (u64, u64) {
+    ) -> (u64, u64, u64) {
         // What ends in a bin nobody has got to yet: a fifth of what gets there, as if evenly over the logarithm.
         const IMAGINED: f32 = 0.01;
         const IMAGINED_STAYS: f32 = 0.8;
         let price = 2.0 * costs.loss / (scale * scale);
         let (mut loss_to_go, mut idle_to_go, mut events_to_go) = (0.0_f32, 0.0_f32, 0.0_f32);
-        let (mut park_from, mut worth_from) = (u64::MAX, 0);
+        let (mut park_from, mut worth_from, mut seldom_from) = (u64::MAX, 0, u64::MAX);
         for bin in (0..BINS).rev() {
             let lasted = lasting[bin] + IMAGINED;
             let stays = (lasting[bin + 1] + IMAGINED * IMAGINED_STAYS) / lasted;
@@ -237,6 +262,9 @@ impl Gaps {
             events_to_go = (self.events[bin] + stays * lasted * events_to_go) / lasted;
             let octave = (idle_to_go.max(1.0) as u32).ilog2() as usize;
             let wake = wakes[octave.min(wakes.len() - 1)];
+            if lasting[bin] >= SELDOM_STRETCHES && idle_to_go >= costs.seldom.max(SELDOM_WAKES * wake) {
+                seldom_from = edge(bin);
+            }
             if lasting[bin] > 0.0 {
                 // The wake relieves nobody, nor does going to sleep.
                 if costs.park_entry + wake + price * events_to_go.max(1.0) * wake < loss_to_go {
@@ -247,7 +275,7 @@ impl Gaps {
                 }
             }
         }
-        (park_from, worth_from)
+        (park_from, worth_from, seldom_from)
     }
 }
 
@@ -288,7 +316,15 @@ mod tests {
     }
 
     fn costs() -> Costs<'static> {
-        Costs { loss: 100.0, cycle_max: 1e6, cycle_min: 140.0, wakes: None, park_entry: 2e3, store_exit: None }
+        Costs {
+            loss: 100.0,
+            cycle_max: 1e6,
+            cycle_min: 140.0,
+            wakes: None,
+            park_entry: 2e3,
+            seldom: 4e5,
+            store_exit: None,
+        }
     }
 
     #[test]
@@ -306,6 +342,31 @@ mod tests {
         };
         let ratio = cycle(40_000) / cycle(10_000);
         assert!((ratio - 2.0).abs() < 0.2, "{ratio}");
+    }
+
+    #[test]
+    fn events_are_seldom_where_a_wake_is_a_small_part_of_the_idle_time() {
+        let wakes = [50_000.0; 32];
+        let seldom_from = |gaps: &[(u64, u32)]| {
+            let mut seen = Gaps::new();
+            for &(gap, times) in gaps {
+                (0..times).for_each(|_| seen.record(gap, 1.0));
+            }
+            let mut plan = Plan::new();
+            seen.plan(5.0, &Costs { wakes: Some(&wakes), ..costs() }, &mut plan);
+            plan.seldom_from
+        };
+        for (gaps, wanted, why) in [
+            (&[(1_000_000, 100)][..], 0..=0, "an event every millisecond"),
+            (&[(1_000_000, 3)], u64::MAX..=u64::MAX, "too few say so"),
+            (&[(200_000, 100)], u64::MAX..=u64::MAX, "four wakes' worth"),
+            (&[(500, 3_100), (1_000_000, 100)], 500..=2_000, "bursts: after what they leave between their events"),
+            (&[(50_000, 1_000)], u64::MAX..=u64::MAX, "20 000 events a second"),
+            (&[], u64::MAX..=u64::MAX, "nothing seen"),
+        ] {
+            let got = seldom_from(gaps);
+            assert!(wanted.contains(&got), "{why}: {got}");
+        }
     }
 
     #[test]

@@ -29,6 +29,8 @@ const EVENTS_WEIGHT_MAX: f32 = 32.0;
 pub(super) struct Budget {
     mean: i64,
     balance: i64,
+    /// All that was charged.
+    charged: u64,
     integral: f32,
     settled: f32,
 }
@@ -38,13 +40,24 @@ impl Budget {
     pub(super) fn new(mean: u64) -> Self {
         const MEAN_MAX: i64 = i64::MAX / (4 * SAVED_EVENTS_MAX);
         let mean = i64::try_from(mean).unwrap_or(MEAN_MAX).min(MEAN_MAX);
-        Self { mean, balance: mean * SAVED_EVENTS_MAX / 2, integral: (mean as f32).max(1.0).sqrt(), settled: 0.0 }
+        Self {
+            mean,
+            balance: mean * SAVED_EVENTS_MAX / 2,
+            charged: 0,
+            integral: (mean as f32).max(1.0).sqrt(),
+            settled: 0.0,
+        }
     }
 
     /// Ticks in hand; negative while in debt.
     #[inline(always)]
     pub(super) fn balance(&self) -> i64 {
         self.balance
+    }
+
+    /// All that was charged so far.
+    pub(super) fn charged(&self) -> u64 {
+        self.charged
     }
 
     /// See the module.
@@ -59,6 +72,7 @@ impl Budget {
     /// A busy period of `events` is over, charged `charge` in all. `bound`: something else than the budget kept the wait
     /// short, so an unspent budget says nothing.
     pub(super) fn settle(&mut self, events: u32, charge: u64, bound: bool) {
+        self.charged = self.charged.saturating_add(charge);
         let charge = i64::try_from(charge).unwrap_or(i64::MAX);
         let net = self.mean.saturating_mul(i64::from(events)).saturating_sub(charge);
         self.balance = self.balance.saturating_add(net).min(self.mean * SAVED_EVENTS_MAX);

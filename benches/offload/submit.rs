@@ -1,0 +1,170 @@
+//! `submit_instructions_single`, `submit_instructions_batch8`: what does it cost the core to hand a copy to a device?
+//!
+//! **Method.** Instructions from the entry of `copy()`, the future's first poll included, to its return; 4 KiB `Vec`s that are warm, a queue whose
+//! portal takes 64 bytes and does nothing ([`NullQueue`]). By valgrind's count, of one function only, as the slope between 1000 and 2000 of them. Each copy is finished,
+//! and its future polled to its end, outside of what is counted. One copy is outstanding all the time, as in a service that has any: the reaper is awake.
+//!
+//! *Single* is one copy that is submitted at once; *batch8* is `copy_many` with eight, an eighth of it each. Beside: eight calls of `copy()` that end in one batch
+//! (`gathered`), an eighth of them each.
+//!
+//! **Reference.** None that can be run here. Counted by hand in DPDK's idxd: 126 for enqueue and submit, 79 an operation in a batch of 8.
+//!
+//! **Bound.** 150, and 60. A version that submits nothing is found out: the queue's page must hold every descriptor.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::process::Command;
+use std::task::{Context, Poll, Waker};
+
+use twolane::offload::{Copies, Copying, Engine, Offloading};
+use twolane::sim::dsa::NullQueue;
+use twolane::{Placement, Runtime};
+
+use crate::common::figure::{Bound, Figure};
+use crate::common::lanes::Machine;
+
+const BYTES: usize = 4 << 10;
+const BATCH: usize = 8;
+/// The copy that keeps the reaper awake is renewed so often: before its deadline, also under valgrind.
+const ANCHOR_EVERY: u32 = 64;
+
+type Copy = Offloading<Copying<Vec<u8>, Vec<u8>>>;
+
+pub fn single(_: &Machine) -> Result<Figure, String> {
+    Ok(Figure::exact("submit_instructions_single", slope("single")?, Bound::AtMost(150.0)))
+}
+
+pub fn batch8(_: &Machine) -> Result<Figure, String> {
+    let figure = Figure::exact("submit_instructions_batch8", slope("batch8")? / BATCH as f64, Bound::AtMost(60.0));
+    Ok(figure.beside("gathered8_instructions", slope("gathered8")? / BATCH as f64))
+}
+
+/// What is counted.
+#[inline(never)]
+fn submit_single(copies: &Copies, pair: (Vec<u8>, Vec<u8>), cx: &mut Context<'_>) -> Copy {
+    let mut copying = copies.copy(pair.0, pair.1);
+    assert!(Pin::new(&mut copying).poll(cx).is_pending());
+    copying
+}
+
+/// What is counted.
+#[inline(never)]
+fn submit_batch8(copies: &Copies, pairs: &mut Vec<(Vec<u8>, Vec<u8>)>, into: &mut Vec<Copy>) {
+    copies.copy_many(pairs.drain(..), into);
+}
+
+/// What is counted.
+#[inline(never)]
+fn submit_gathered8(copies: &Copies, pairs: &mut Vec<(Vec<u8>, Vec<u8>)>, into: &mut Vec<Copy>) {
+    for (src, dst) in pairs.drain(..) {
+        into.push(copies.copy(src, dst));
+    }
+}
+
+/// `--submit`: so many of these and nothing else.
+pub fn count(what: &str, times: &str) -> Result<(), String> {
+    let times = times.parse::<u32>().map_err(|_| format!("--submit: `{times}` is no number"))?;
+    let null = NullQueue::new().map_err(|error| error.to_string())?;
+    let runtime = Runtime::builder().placement(Placement::Unpinned).pairs(1).env_overrides(false).null_queue(&null);
+    let runtime = runtime.build().map_err(|error| error.to_string())?;
+    let copies = runtime.copies().on(Engine::Device);
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut pairs: Vec<_> = (0..BATCH).map(|_| (vec![1; BYTES], vec![0; BYTES])).collect();
+    let mut copying = Vec::with_capacity(BATCH);
+    let mut anchor = None;
+    for turn in 0..times {
+        if turn % ANCHOR_EVERY == 0 {
+            let next = Anchor::drop_into(&copies, &null)?;
+            if let Some(last) = anchor.replace(next) {
+                last.lift(&null, &mut cx);
+            }
+        }
+        match what {
+            "single" => {
+                let pair = pairs.pop().ok_or("a pair is missing")?;
+                copying.push(submit_single(&copies, pair, &mut cx));
+            }
+            "batch8" => submit_batch8(&copies, &mut pairs, &mut copying),
+            "gathered8" => {
+                submit_gathered8(&copies.clone().gathered(true), &mut pairs, &mut copying);
+                copies.flush_gathered();
+            }
+            _ => return Err(format!("--submit: `{what}` is none of single, batch8, gathered8")),
+        }
+        let submitted = null.take().map_err(|error| error.to_string())?;
+        // Under valgrind what is gathered grows old before it is complete.
+        let expected = if what == "gathered8" { 1..=BATCH } else { 1..=1 };
+        if !expected.contains(&submitted.len()) {
+            return Err(format!("{} descriptors were submitted for one {what}", submitted.len()));
+        }
+        // SAFETY: just taken, and the runtime runs.
+        submitted.iter().for_each(|descriptor| unsafe { null.finish(descriptor) });
+        pairs.extend(copying.drain(..).map(|copy| finished(copy, &mut cx)));
+    }
+    if let Some(last) = anchor {
+        last.lift(&null, &mut cx);
+    }
+    Ok(())
+}
+
+fn finished(mut copy: Copy, cx: &mut Context<'_>) -> (Vec<u8>, Vec<u8>) {
+    loop {
+        match Pin::new(&mut copy).poll(cx) {
+            Poll::Ready(done) => return done.expect("the queue says that it is done"),
+            Poll::Pending => std::hint::spin_loop(),
+        }
+    }
+}
+
+/// A copy that stays outstanding.
+struct Anchor {
+    copy: Copy,
+    descriptor: twolane::offload::dsa::abi::Descriptor,
+}
+
+impl Anchor {
+    fn drop_into(copies: &Copies, null: &NullQueue) -> Result<Self, String> {
+        let copy = copies.copy(vec![1; BYTES], vec![0; BYTES]);
+        let submitted = null.take().map_err(|error| error.to_string())?;
+        let [descriptor] = submitted[..] else { return Err(format!("{} descriptors for one copy", submitted.len())) };
+        Ok(Self { copy, descriptor })
+    }
+
+    fn lift(self, null: &NullQueue, cx: &mut Context<'_>) {
+        // SAFETY: taken by `drop_into`, finished once, and the runtime runs.
+        unsafe { null.finish(&self.descriptor) };
+        let _ = finished(self.copy, cx);
+    }
+}
+
+/// Instructions of one more.
+fn slope(what: &str) -> Result<f64, String> {
+    let (few, many) = (instructions(what, 1_000)?, instructions(what, 2_000)?);
+    Ok((many - few) / 1_000.0)
+}
+
+/// Instructions in the function that is counted.
+fn instructions(what: &str, times: u32) -> Result<f64, String> {
+    let bench = std::env::current_exe().map_err(|error| error.to_string())?;
+    let out = std::env::temp_dir().join(format!("twolane-submit-{what}-{times}-{}.callgrind", std::process::id()));
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--collect-atstart=no"])
+        .arg(format!("--toggle-collect=*submit_{what}*"))
+        .arg(format!("--callgrind-out-file={}", out.display()))
+        .arg(bench)
+        .args(["--submit", what, &times.to_string()])
+        .output()
+        .map_err(|error| {
+            format!("valgrind, which counts instructions, did not start: {error}; apt-get install valgrind")
+        })?;
+    let _ = std::fs::remove_file(&out);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() {
+        return Err(format!("valgrind failed: {said}"));
+    }
+    let collected = said.lines().find_map(|line| line.split("Collected : ").nth(1)?.trim().parse::<f64>().ok());
+    match collected {
+        Some(count) if count > 0.0 => Ok(count),
+        _ => Err(format!("valgrind counted nothing in submit_{what}: {said}")),
+    }
+}

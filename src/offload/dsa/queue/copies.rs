@@ -1,0 +1,111 @@
+//! What all copies to one queue have in common, worked out once: the way of a copy from operation to descriptor is then eight stores.
+//!
+//! Nothing is decided here: the descriptors are [`prepare`]'s, asked when the queue is opened, and only what differs from copy to copy is written anew. Where a
+//! copy needs a look of its own (a device that does not order overlapping copies), there is no template, and `prepare` is asked each time.
+
+use super::Limits;
+use crate::offload::dsa::abi::{Descriptor, GenCap};
+use crate::offload::dsa::prepare::{Manner, Prepared, prepare};
+use crate::offload::{Intent, Operation};
+
+/// A template an intent. See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Copies {
+    by_intent: [Template; 3],
+    /// The largest, in bytes.
+    len_max: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Template {
+    /// [`Descriptor::common`]; 0, which no MEMMOVE has: there is no template.
+    common: u64,
+    write_back: bool,
+}
+
+impl Copies {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let template = |intent| {
+            let op = Operation::Copy { src: std::ptr::null(), dst: std::ptr::null_mut(), len: 1 };
+            let ordered = limits.general.contains(GenCap::OVERLAPPING_COPY);
+            match prepare(&op, Manner { intent, block_on_fault: false }, limits, 0) {
+                Ok(Prepared { descriptor, write_back }) if ordered => {
+                    Template { common: descriptor.common(), write_back }
+                }
+                _ => Template { common: 0, write_back: false },
+            }
+        };
+        let len_max = usize::try_from(limits.transfer_max.min(u32::MAX.into())).unwrap_or(usize::MAX);
+        Self { by_intent: [Intent::Soon, Intent::Cold, Intent::Durable].map(template), len_max }
+    }
+
+    /// Writes what [`prepare`] would say of this copy, if there is a template for it. Returns whether the CPU has to write back its destination.
+    ///
+    /// # Safety
+    /// `to` is valid for a write, and aligned.
+    #[inline(always)]
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn write(
+        &self,
+        manner: Manner,
+        (src, dst, len): (*const u8, *mut u8, usize),
+        record: u64,
+        to: *mut Descriptor,
+    ) -> Option<bool> {
+        let template = self.by_intent[manner.intent as usize % 3];
+        // One comparison for both ends of the length: 0 wraps.
+        if template.common == 0 || manner.block_on_fault || len.wrapping_sub(1) >= self.len_max {
+            return None;
+        }
+        let (src, dst) = (src.addr() as u64, dst.addr() as u64);
+        // At most u32::MAX, see `new`.
+        // SAFETY: the caller's promise.
+        unsafe { Descriptor::write_memmove(to, template.common, src, dst, len as u32, record) };
+        Some(template.write_back)
+    }
+}
+
+#[cfg(test)]
+#[allow(unsafe_code)]
+mod tests {
+    use super::*;
+    use crate::offload::dsa::abi::{OpCap, Opcode, Version};
+
+    #[test]
+    fn a_template_says_what_prepare_says() {
+        let (plain, all) = (GenCap::OVERLAPPING_COPY, GenCap(u64::MAX));
+        let memmove = OpCap::of(&[Opcode::MEMMOVE]);
+        for (general, operations) in [(GenCap(0), memmove), (plain, memmove), (all, memmove), (all, OpCap::NONE)] {
+            let limits = Limits {
+                version: Version::V3_0,
+                general,
+                operations,
+                transfer_max: 4096,
+                batch_max: 0,
+                in_flight_max: 1,
+                block_on_fault: true,
+            };
+            let copies = Copies::new(&limits);
+            for intent in [Intent::Soon, Intent::Cold, Intent::Durable] {
+                for block_on_fault in [false, true] {
+                    for len in [0, 1, 63, 4096, 4097, 1 << 33] {
+                        let manner = Manner { intent, block_on_fault };
+                        let (src, dst) =
+                            (std::ptr::without_provenance(0x1_2345), std::ptr::without_provenance_mut(0x77_7777));
+                        let want = prepare(&Operation::Copy { src, dst, len }, manner, &limits, 0x40);
+                        let mut descriptor = Descriptor::ZERO;
+                        // SAFETY: it is here.
+                        let got = unsafe { copies.write(manner, (src, dst, len), 0x40, &mut descriptor) };
+                        match got {
+                            Some(write_back) => assert_eq!(want, Ok(Prepared { descriptor, write_back })),
+                            None => assert!(
+                                want.is_err() || block_on_fault || !general.contains(plain),
+                                "{len} {intent:?} has a template"
+                            ),
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! A work queue with nothing behind it: takes every descriptor, does nothing, and says that it is done when it is told to. For counting what a
+//! submission costs on this side.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use crate::offload::dsa::abi::{
+    CompletionRecord, CompletionSlot, Descriptor, GenCap, OpCap, Opcode, Status, Version, layout, limits,
+};
+use crate::offload::dsa::portal::null_portal;
+use crate::offload::dsa::queue::{Limits, Queue};
+
+const PAGE: usize = 4096;
+const DESCRIPTOR: usize = limits::DESCRIPTOR_BYTES;
+
+/// See the [module](self). Give it to a runtime with [`Builder::null_queue`](crate::Builder::null_queue).
+///
+/// Data that is "copied" stays as it was.
+#[derive(Clone, Debug)]
+pub struct NullQueue(Arc<File>);
+
+impl NullQueue {
+    /// A queue with room for any number of descriptors.
+    ///
+    /// # Errors
+    /// The kernel gives no memory.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: a name that ends in 0, and flags.
+        let fd = unsafe { libc::memfd_create(c"twolane null queue".as_ptr(), libc::MFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor that was just made, and nobody else's.
+        let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+        file.set_len(PAGE as u64)?;
+        Ok(Self(Arc::new(file)))
+    }
+
+    pub(crate) fn queue(&self) -> io::Result<Queue> {
+        let limits = Limits {
+            version: Version::V1_0,
+            general: GenCap(0).with_max_transfer_size(1 << 31).with_max_batch_size(1 << 10),
+            operations: OpCap::of(&[Opcode::NOOP, Opcode::BATCH, Opcode::MEMMOVE, Opcode::MEMFILL]),
+            transfer_max: 1 << 31,
+            batch_max: 32,
+            in_flight_max: 64,
+            block_on_fault: false,
+        };
+        Ok(Queue::new("null", None, limits, Box::new(null_portal(self.0.try_clone()?)?)))
+    }
+
+    /// Takes the descriptors out of the portal's page: the last 64 that were submitted since. In no order.
+    ///
+    /// # Errors
+    /// The page cannot be read.
+    pub fn take(&self) -> io::Result<Vec<Descriptor>> {
+        let mut page = [0_u8; PAGE];
+        self.0.read_exact_at(&mut page, 0)?;
+        self.0.write_all_at(&[0; PAGE], 0)?;
+        let descriptors = page.chunks_exact(DESCRIPTOR).map(|bytes| bytes.try_into().expect("chunks of this size"));
+        Ok(descriptors
+            .map(Descriptor::from_bytes)
+            .filter(|descriptor| descriptor.completion_address().is_some())
+            .collect())
+    }
+
+    /// Says that it is done: writes its record, and those of its children if it is a batch.
+    ///
+    /// # Safety
+    /// - It came from [`take`](Self::take), this is the first time, and the runtime that submitted it still runs.
+    pub unsafe fn finish(&self, descriptor: &Descriptor) {
+        let record =
+            CompletionRecord { status_byte: Status::SUCCESS.code(), completed: 0, ..CompletionRecord::default() };
+        if descriptor.opcode() == Opcode::BATCH {
+            let list = std::ptr::with_exposed_provenance::<Descriptor>(descriptor.value(layout::LIST) as usize);
+            for at in 0..descriptor.value(layout::COUNT) as usize {
+                // SAFETY: says the caller; a list is as long as its count, and is not written before its batch is done.
+                unsafe { self.finish(&*list.add(at)) };
+            }
+        }
+        if let Some(address) = descriptor.completion_address() {
+            let slot = std::ptr::with_exposed_provenance::<CompletionSlot>(address as usize);
+            // SAFETY: says the caller.
+            unsafe { &*slot }.publish(&record);
+        }
+    }
+}
