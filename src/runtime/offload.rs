@@ -25,8 +25,9 @@ const QUEUES_MAX: usize = 8;
 /// How long a shutdown waits for devices after the lanes have ended, beside the time that was left: answers take microseconds.
 const LAST_ANSWERS: Duration = Duration::from_millis(10);
 
-/// The reaper's handle, as soon as it has a lane: its bell.
-type Bell = Arc<OnceLock<PollerHandle<Reaper>>>;
+/// The reaper's handle, as soon as it has a lane: its bell. The runtime's: the flow rings it and does not own it, since the handle gets the reaper back in the
+/// end, and the reaper has the flow.
+pub(super) type Bell = Arc<OnceLock<PollerHandle<Reaper>>>;
 
 /// Its name in reports.
 const REAPER: &str = "dsa reaper";
@@ -116,20 +117,21 @@ fn model_failed(error: &std::io::Error) -> Error {
     }
 }
 
-/// Gives the reaper to a lane.
-pub(super) fn spawn_reaper(handle: &Handle, center: &Center) -> Result<(), Error> {
-    let Some(device) = &center.device else { return Ok(()) };
+/// Gives the reaper to a lane. Its bell rings as long as what is returned is kept.
+pub(super) fn spawn_reaper(handle: &Handle, center: &Center) -> Result<Bell, Error> {
     let bell = Bell::default();
-    let rung = Arc::clone(&bell);
+    let Some(device) = &center.device else { return Ok(bell) };
+    let rung = Arc::downgrade(&bell);
     let ring = move || {
         // Before it has a lane, it looks around anyway when it gets there.
-        if let Some(reaper) = rung.get() {
+        if let Some(reaper) = rung.upgrade().as_ref().and_then(|bell| bell.get()) {
             reaper.ring();
         }
     };
-    let Some(reaper) = device.flow.reaper(ring) else { return Ok(()) };
-    let _ = bell.set(handle.spawn_poller(Where::Any, REAPER, reaper)?);
-    Ok(())
+    if let Some(reaper) = device.flow.reaper(ring) {
+        let _ = bell.set(handle.spawn_poller(Where::Any, REAPER, reaper)?);
+    }
+    Ok(bell)
 }
 
 /// After the lanes: what is outstanding is waited for, and then given up.
