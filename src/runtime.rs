@@ -66,11 +66,13 @@ pub struct Runtime {
 
 /// Starts what was configured.
 pub(crate) fn start(config: Config) -> Result<Runtime, Error> {
-    let queues = offload::queues(&config.offload, &(config.believe)(Capabilities::detect()))?;
+    let cpu = (config.believe)(Capabilities::detect());
+    let queues = offload::queues(&config.offload, &cpu)?;
     let started = start::start(&config)?;
-    let center = Arc::new(offload::center(&config.offload, queues, &started.shared));
+    let center = Arc::new(offload::center(&config.offload, queues, &cpu, &started.shared));
     let handle = Handle::new(started.shared, config.overrides.into(), Arc::clone(&center));
     let reaper = offload::spawn_reaper(&handle, &center);
+    offload::spawn_reopening(&handle, &center);
     let mut runtime = Runtime {
         handle,
         plan: config.plan,

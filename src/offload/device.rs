@@ -6,7 +6,7 @@ use super::dsa::prepare::Manner;
 use super::dsa::queue::QueueId;
 use super::flow::{Flow, How};
 use super::route::{self, Ask, Choice, Mode, QueueView, Router};
-use super::{Engine, Intent, Operation};
+use super::{Engine, Intent, Operation, Reopening};
 
 /// Queues that a decision looks at: more than that are more than a service has opened.
 const VIEWS_MAX: usize = route::QUEUES_MAX;
@@ -16,6 +16,8 @@ const VIEWS_MAX: usize = route::QUEUES_MAX;
 pub(crate) struct Device {
     pub(crate) flow: Flow,
     pub(crate) router: Router,
+    /// What becomes of queues that died.
+    pub(crate) reopening: Reopening,
     /// The node that the runtime's lanes are on; `None`: on several, or not known.
     pub(crate) node: Option<u32>,
     /// How long the CPU may work on an operation in one go, in nanoseconds; 0: as long as it takes.
@@ -42,6 +44,22 @@ impl Device {
         usize::try_from(max).unwrap_or(usize::MAX)
     }
 
+    /// The queue's place among those that a decision looks at, as things are now.
+    pub(crate) fn place(&self, queue: QueueId) -> usize {
+        let up = self.flow.queues().iter().filter(|(_, queue)| queue.health().is_up());
+        up.take(VIEWS_MAX).position(|(id, _)| id == queue).unwrap_or(VIEWS_MAX - 1)
+    }
+
+    /// Opens queues that are back. **Blocks.**
+    pub(crate) fn reopen(&self) {
+        self.reopening.look(self.flow.queues());
+    }
+
+    /// What is outstanding on the queue.
+    pub(crate) fn ahead(&self, queue: QueueId) -> u32 {
+        self.flow.queues().find(queue).map_or(0, |queue| queue.credits().taken())
+    }
+
     /// Who does it.
     #[inline]
     pub(crate) fn way(&self, operation: &Operation, intent: Intent, engine: Engine, mode: Mode, gather: bool) -> Way {
@@ -52,10 +70,11 @@ impl Device {
         }
         let mut views = [QueueView { fit: false, outstanding: 0, depth: 0, remote: false }; VIEWS_MAX];
         let mut ids = [QueueId::from_index(0); VIEWS_MAX];
-        let mut count = 0;
+        let (mut count, mut down) = (0, 0);
         // The latest openings have the word: an old one of the same queue is dead.
         for (id, queue) in self.flow.queues().iter() {
             if !queue.health().is_up() {
+                down += 1;
                 continue;
             }
             if count == VIEWS_MAX {
@@ -67,6 +86,7 @@ impl Device {
             ids[count] = id;
             count += 1;
         }
+        self.reopening.notice(down);
         let turn = TURN.with(|turn| {
             turn.set(turn.get().wrapping_add(1));
             turn.get()
