@@ -112,10 +112,15 @@ impl Copies {
             return unsafe { self.on_cpu(operation) };
         };
         match device.way(operation, self.intent, self.engine, Mode::Waited, false) {
-            Way::Cpu if demanded => Err(refused("no work queue answers")),
-            Way::Cpu => {
+            Way::Cpu { .. } if demanded => Err(refused("no work queue answers")),
+            Way::Cpu { timed } => {
+                let began = timed.then(Instant::now);
                 // SAFETY: says the caller.
-                unsafe { self.on_cpu(operation) }
+                let verdict = unsafe { self.on_cpu(operation) }?;
+                if let Some(began) = began {
+                    self.learn(device, operation, Took::Cpu { ns: nanos(began.elapsed()) });
+                }
+                Ok(verdict)
             }
             Way::Queue { how, timed } => {
                 let timed = timed.then(|| (Instant::now(), device.ahead(how.queue)));
@@ -124,12 +129,17 @@ impl Copies {
                 if let (Some((began, ahead)), Done::ByDevice { core, .. }) = (timed, done) {
                     let latency_ns = Some(nanos(began.elapsed()));
                     let took = Took::Device { queue: device.place(how.queue), ahead, core_ns: nanos(core), latency_ns };
-                    let (kind, intent) = (operation.kind(), self.intent);
-                    device.router.observe(&Observation { kind, len, intent, mode: Mode::Waited, took });
+                    self.learn(device, operation, took);
                 }
                 Ok(done.verdict())
             }
         }
+    }
+
+    /// Tells the router what an operation took, of which it wanted to know.
+    fn learn(&self, device: &Device, operation: &Operation, took: Took) {
+        let (kind, len, intent) = (operation.kind(), operation.len(), self.intent);
+        device.router.observe(&Observation { kind, len, intent, mode: Mode::Waited, took });
     }
 
     /// # Safety

@@ -32,7 +32,7 @@ thread_local! {
 /// Where an operation goes, and how long it takes if that is to be told.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Way {
-    Cpu,
+    Cpu { timed: bool },
     Queue { how: How, timed: bool },
 }
 
@@ -66,7 +66,7 @@ impl Device {
         let (kind, len) = (operation.kind(), operation.len());
         let demanded = engine == Engine::Device;
         if !demanded && self.router.is_small(kind, intent, mode, len) {
-            return Way::Cpu;
+            return Way::Cpu { timed: false };
         }
         let mut views = [QueueView { fit: false, outstanding: 0, depth: 0, remote: false }; VIEWS_MAX];
         let mut ids = [QueueId::from_index(0); VIEWS_MAX];
@@ -100,9 +100,12 @@ impl Device {
             route::Engine::Cpu { .. } if demanded => {
                 let least =
                     (0..count).min_by_key(|&at| (views[at].outstanding >= views[at].depth, views[at].outstanding));
-                least.map_or(Way::Cpu, |at| Way::Queue { how: How { queue: ids[at], manner, gather }, timed: false })
+                least.map_or(Way::Cpu { timed: false }, |at| Way::Queue {
+                    how: How { queue: ids[at], manner, gather },
+                    timed: false,
+                })
             }
-            route::Engine::Cpu { .. } => Way::Cpu,
+            route::Engine::Cpu { .. } => Way::Cpu { timed },
         }
     }
 }
