@@ -340,3 +340,40 @@ fn without_faults_nothing_faults() {
     assert_eq!(rig.device.counters().retries, 0);
     assert!(!rig.device.error().valid());
 }
+
+/// In compat, where an operation goes on by large pieces, what is really missing still stops it at the very page.
+#[test]
+fn large_pieces_stop_at_the_very_page_too() {
+    let rig = Rig::new(Profile::compat());
+    let memory = Memory::new(64);
+    let source = Dice::new(3).bytes(24 * PAGE);
+    let (from, to, two) = (memory.at(5), memory.at(32 * PAGE + 9), memory.at(16 * PAGE + 9));
+    for (missing, protection) in [(9, libc::PROT_READ), (1, libc::PROT_NONE), (20, libc::PROT_NONE)] {
+        memory.put(0, &source);
+        memory.put(32 * PAGE, &vec![0; 32 * PAGE]);
+        memory.protect((32 + missing) * PAGE, PAGE, protection);
+        let done = missing * PAGE - 9;
+        let stopped = |record: CompletionRecord| {
+            assert_eq!((record.status(), record.completed as usize), (Status::PAGE_FAULT_NOBOF, done));
+            assert!(record.fault_was_write() && record.fault_address == memory.at((32 + missing) * PAGE));
+            memory.protect((32 + missing) * PAGE, PAGE, libc::PROT_READ | libc::PROT_WRITE);
+            let (got, beyond) = (memory.bytes(32 * PAGE + 9, done), memory.bytes((32 + missing) * PAGE, 4 * PAGE));
+            assert_eq!(beyond, vec![0; 4 * PAGE]);
+            memory.protect((32 + missing) * PAGE, PAGE, protection);
+            got
+        };
+        let size = 24 * PAGE as u32 - 5;
+        assert_eq!(stopped(rig.run(Descriptor::memmove(from, to, size))), source[5..5 + done]);
+        assert_eq!(stopped(rig.run(Descriptor::copy_crc(from, to, size, 0))), source[5..5 + done]);
+        assert_eq!(stopped(rig.run(Descriptor::fill(0x0101_0101_0101_0101, to, size))), vec![1; done]);
+        // Of a dualcast neither destination is ahead of the other.
+        memory.put(16 * PAGE, &vec![0; 16 * PAGE]);
+        if missing < 15 {
+            memory.protect((32 + missing) * PAGE, PAGE, libc::PROT_READ);
+            let record = rig.run(Descriptor::dualcast(from, two, to, 14 * PAGE as u32));
+            assert_eq!(record.completed as usize, done);
+            assert_eq!(memory.bytes(16 * PAGE + 9 + done, PAGE), vec![0; PAGE]);
+        }
+        memory.protect((32 + missing) * PAGE, PAGE, libc::PROT_READ | libc::PROT_WRITE);
+    }
+}

@@ -63,7 +63,8 @@ fn taken(claim: Claim) -> Option<(u64, bool)> {
 
 /// Nobody has a slot that another one has, and what its last holder did is seen.
 ///
-/// Bound: 3 threads, 3 preemptions.
+/// Bound: 3 threads, 3 preemptions. 1 s.
+/// Mutation of `claims.rs` seen to fail: Relaxed in `claim_by` (two holders at once).
 #[test]
 fn a_slot_has_one_holder() {
     explore(3, || {
@@ -86,7 +87,8 @@ fn a_slot_has_one_holder() {
 
 /// The last one to give back a slot of a retired page, or the one who retires it, is told that it is empty: one of them, and once everybody else is done.
 ///
-/// Bound: 3 threads, 3 preemptions.
+/// Bound: 3 threads, 3 preemptions. 2 s.
+/// Mutation of `claims.rs` seen to fail: Release alone in `release` (whoever is told does not see the others' use of the page).
 #[test]
 fn an_empty_page_is_told_of_once() {
     explore(3, || {
@@ -119,7 +121,7 @@ fn an_empty_page_is_told_of_once() {
 
 /// What is published by one who took a slot is looked at by the reaper, be it awake, asleep, or on its way there; a sleeping reaper is called once.
 ///
-/// Bound: 3 threads, 3 preemptions.
+/// Bound: 3 threads, 3 preemptions. 3 s.
 #[test]
 fn the_reaper_does_not_sleep_beside_an_operation() {
     explore(3, || {
@@ -155,7 +157,9 @@ fn the_reaper_does_not_sleep_beside_an_operation() {
 
 /// As above for an operation that is submitted again in a slot that is held: the reaper, which sleeps beside slots whose operations are over, is called.
 ///
-/// Bound: 2 threads, 4 preemptions.
+/// Bound: 2 threads, 4 preemptions. Instant.
+/// Mutations of `claims.rs` seen to fail (deadlock): `fall_asleep` sets the bit without comparing; `rouse` leaves no mark but clearing *DORMANT* (as
+/// it was written first).
 #[test]
 fn the_reaper_is_called_for_a_resume() {
     explore(4, || {
@@ -188,7 +192,9 @@ fn the_reaper_is_called_for_a_resume() {
 /// Each operation that enters the backlog is submitted once, whoever closes it, and whoever submits it sees its descriptor; a queue that is full at
 /// first loses none.
 ///
-/// Bound: 3 threads, 3 preemptions.
+/// Bound: 3 threads, 3 preemptions. 2 s.
+/// Mutations of `backlog.rs` seen to fail: Relaxed in `take`, Relaxed in `put_back` (a descriptor is read while it is written); a load and a store instead
+/// of the swap (submitted twice).
 #[test]
 fn each_operation_of_a_backlog_is_submitted_once() {
     explore(3, || {
@@ -235,7 +241,8 @@ fn each_operation_of_a_backlog_is_submitted_once() {
 
 /// An operation whose future is dropped while it waits is submitted or withdrawn, not both and not neither.
 ///
-/// Bound: 2 threads, 4 preemptions.
+/// Bound: 2 threads, 4 preemptions. Instant.
+/// Mutation of `backlog.rs` seen to fail: a load and a store instead of the swap in `take`.
 #[test]
 fn a_drop_meets_a_closer() {
     explore(4, || {
@@ -297,7 +304,7 @@ fn release(claims: &Claims, waiters: &Waiters, slots: u64) {
 
 /// Of those who wait for a slot of a full page, nobody waits for ever while slots come back.
 ///
-/// Bound: 3 threads, 3 preemptions.
+/// Bound: 3 threads, 3 preemptions. 1 s.
 #[test]
 fn nobody_waits_for_ever_for_a_slot() {
     explore(3, || {
@@ -318,7 +325,9 @@ fn nobody_waits_for_ever_for_a_slot() {
 
 /// One that was woken and goes away without a look passes the wake on.
 ///
-/// Bound: 3 threads, 3 preemptions.
+/// Bound: 3 threads, 3 preemptions. 1 s.
+/// Mutations seen to fail (deadlock): `expect_waiters` sets the bit without looking whether all slots are taken (`claims.rs`); `cancel` does not tell that
+/// the wake had come (`waiters.rs`).
 #[test]
 fn a_wake_that_nobody_uses_is_passed_on() {
     explore(3, || {

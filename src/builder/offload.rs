@@ -57,7 +57,6 @@ impl Builder {
     ///
     /// # Errors
     /// At [`build`](Self::build): [`Error::NoWorkQueue`](crate::Error::NoWorkQueue) with [`Offload::Demand`].
-    #[must_use]
     pub fn offload(mut self, offload: Offload) -> Self {
         self.offload.offload = offload;
         self
@@ -65,7 +64,6 @@ impl Builder {
 
     /// Measures, once in a process, from which size copies should go round the caches: up to 50 ms and 64 MiB, given back. Default: `false`; half of 16 MiB
     /// is taken then.
-    #[must_use]
     pub fn calibrate_copies(mut self, calibrate: bool) -> Self {
         self.offload.calibrate = calibrate;
         self
@@ -82,7 +80,6 @@ impl Builder {
 
     /// Tries batches on mapped portals although sysfs hides them, as kernels do that refuse them through `write(2)`. Each queue is asked by a batch of two
     /// no-ops. Default: `false`.
-    #[must_use]
     pub fn batch_anyway(mut self, anyway: bool) -> Self {
         self.offload.batch_anyway = anyway;
         self
@@ -103,7 +100,6 @@ impl Builder {
 
     /// Lets copies go to a [model](crate::sim::dsa) of the device, by instruction, instead of the machine's work queues.
     #[cfg(feature = "sim")]
-    #[must_use]
     pub fn model_device(mut self, device: &crate::sim::dsa::Device) -> Self {
         self.offload.models.push(crate::sim::dsa::DriverSide::new(device, None));
         self
@@ -119,7 +115,6 @@ impl Builder {
 
     /// Lets copies go to a queue that does nothing and is [finished by hand](crate::sim::dsa::NullQueue): for counting instructions.
     #[cfg(feature = "sim")]
-    #[must_use]
     pub fn null_queue(mut self, queue: &crate::sim::dsa::NullQueue) -> Self {
         self.offload.null.push(queue.clone());
         self

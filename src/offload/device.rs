@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::dsa::prepare::Manner;
-use super::dsa::queue::QueueId;
+use super::dsa::queue::{Queue, QueueId};
 use super::flow::{Flow, How};
 use super::route::{self, Ask, Choice, Mode, QueueView, Router};
 use super::{Engine, Intent, Operation, Reopening};
@@ -46,8 +46,8 @@ impl Device {
 
     /// The queue's place among those that a decision looks at, as things are now.
     pub(crate) fn place(&self, queue: QueueId) -> usize {
-        let up = self.flow.queues().iter().filter(|(_, queue)| queue.health().is_up());
-        up.take(VIEWS_MAX).position(|(id, _)| id == queue).unwrap_or(VIEWS_MAX - 1)
+        let mut up = self.up(|queue| queue.health().is_up()).take(VIEWS_MAX);
+        up.position(|(id, _)| id == queue).unwrap_or(VIEWS_MAX - 1)
     }
 
     /// Opens queues that are back. **Blocks.**
@@ -68,44 +68,67 @@ impl Device {
         if !demanded && self.router.is_small(kind, intent, mode, len) {
             return Way::Cpu { timed: false };
         }
-        let mut views = [QueueView { fit: false, outstanding: 0, depth: 0, remote: false }; VIEWS_MAX];
-        let mut ids = [QueueId::from_index(0); VIEWS_MAX];
-        let (mut count, mut down) = (0, 0);
-        // The latest openings have the word: an old one of the same queue is dead.
-        for (id, queue) in self.flow.queues().iter() {
-            if !queue.health().is_up() {
-                down += 1;
-                continue;
-            }
-            if count == VIEWS_MAX {
-                break;
-            }
-            let remote = matches!((self.node, queue.node()), (Some(ours), Some(theirs)) if ours != theirs);
-            let (outstanding, depth) = (queue.credits().taken(), queue.credits().all());
-            views[count] = QueueView { fit: true, outstanding, depth, remote };
-            ids[count] = id;
-            count += 1;
-        }
-        self.reopening.notice(down);
         let turn = TURN.with(|turn| {
             turn.set(turn.get().wrapping_add(1));
             turn.get()
         });
         let ask = Ask { kind, len, intent, mode, crowded: false, bound_ns: self.bound_ns, turn };
         let manner = Manner { intent, block_on_fault: false };
-        let Choice { by, timed } = self.router.decide(&ask, &views[..count]);
-        match by {
-            route::Engine::Device { queue, .. } => Way::Queue { how: How { queue: ids[queue], manner, gather }, timed },
+        let mut down = 0;
+        let first = {
+            let mut up = self.up(|queue| {
+                let up = queue.health().is_up();
+                down += usize::from(!up);
+                up
+            });
+            // Nearly always there is one queue.
+            (up.next(), up.next())
+        };
+        if down > 0 {
+            self.reopening.notice(down);
+        }
+        match first {
+            (Some((id, queue)), None) => {
+                let chosen = self.router.decide(&ask, &[self.view(queue)]);
+                let to_device = demanded || matches!(chosen.by, route::Engine::Device { .. });
+                let how = How { queue: id, manner, gather };
+                if to_device { Way::Queue { how, timed: chosen.timed } } else { Way::Cpu { timed: chosen.timed } }
+            }
+            (None, _) => Way::Cpu { timed: false },
+            (Some(_), Some(_)) => self.way_of_many(&ask, manner, demanded, gather),
+        }
+    }
+
+    /// The queues that are up, by this; old openings are not.
+    #[inline]
+    fn up(&self, mut is_up: impl FnMut(&Queue) -> bool) -> impl Iterator<Item = (QueueId, &Queue)> {
+        self.flow.queues().iter().filter(move |(_, queue)| is_up(queue))
+    }
+
+    #[inline]
+    fn view(&self, queue: &Queue) -> QueueView {
+        let remote = matches!((self.node, queue.node()), (Some(ours), Some(theirs)) if ours != theirs);
+        QueueView { fit: true, outstanding: queue.credits().taken(), depth: queue.credits().all(), remote }
+    }
+
+    #[inline(never)]
+    fn way_of_many(&self, ask: &Ask, manner: Manner, demanded: bool, gather: bool) -> Way {
+        let mut views = [QueueView { fit: false, outstanding: 0, depth: 0, remote: false }; VIEWS_MAX];
+        let mut ids = [QueueId::from_index(0); VIEWS_MAX];
+        let mut count = 0;
+        for (id, queue) in self.up(|queue| queue.health().is_up()).take(VIEWS_MAX) {
+            (views[count], ids[count]) = (self.view(queue), id);
+            count += 1;
+        }
+        let Choice { by, timed } = self.router.decide(ask, &views[..count]);
+        let queue = match by {
+            route::Engine::Device { queue, .. } => Some(queue),
             // Demanded: the least busy one, whatever it costs.
             route::Engine::Cpu { .. } if demanded => {
-                let least =
-                    (0..count).min_by_key(|&at| (views[at].outstanding >= views[at].depth, views[at].outstanding));
-                least.map_or(Way::Cpu { timed: false }, |at| Way::Queue {
-                    how: How { queue: ids[at], manner, gather },
-                    timed: false,
-                })
+                (0..count).min_by_key(|&at| (views[at].outstanding >= views[at].depth, views[at].outstanding))
             }
-            route::Engine::Cpu { .. } => Way::Cpu { timed },
-        }
+            route::Engine::Cpu { .. } => None,
+        };
+        queue.map_or(Way::Cpu { timed }, |queue| Way::Queue { how: How { queue: ids[queue], manner, gather }, timed })
     }
 }

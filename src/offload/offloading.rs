@@ -83,7 +83,7 @@ impl<R: Request> Offloading<R> {
     }
 
     /// Without a device, or where the CPU is cheaper.
-    #[inline]
+    #[inline(always)]
     fn on_cpu(copies: &Copies, request: R, operation: Operation) -> Self {
         let len = operation.len();
         if len > copies.center.sizes.at_once_max || copies.engine == Engine::Device || copies.intent == Intent::Durable
@@ -112,8 +112,14 @@ impl<R: Request> Offloading<R> {
         // SAFETY: `held` stays beside it until it is over, or is left with it.
         match unsafe { Submitted::new(&copies.center, device, &operation, how, copies.engine == Engine::Device) } {
             Ok(submitted) => Self::with_device(held, submitted),
-            Err(()) => Self::on_cpu(copies, held.into_inner(), operation),
+            Err(()) => Self::instead(copies, held.into_inner(), operation),
         }
+    }
+
+    /// No queue takes it.
+    #[cold]
+    fn instead(copies: &Copies, request: R, operation: Operation) -> Self {
+        Self::on_cpu(copies, request, operation)
     }
 
     /// With a ticket for it, that was had elsewhere.
@@ -182,6 +188,7 @@ impl<R: Request> Offloading<R> {
     #[inline(never)]
     fn poll_pending(&mut self, cx: &mut Context<'_>) -> Poll<Answered<R>> {
         let result = match (&mut self.stage, &mut self.request) {
+            (Stage::Ready(result), Some(_)) => std::mem::replace(result, Ok(Verdict::Done)),
             (Stage::Sent(awaited), _) => {
                 let (request, result) = std::task::ready!(awaited.poll(cx));
                 self.stage = Stage::Taken;
@@ -234,16 +241,10 @@ impl<R: Request> Future for Offloading<R> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         if let Stage::Ready(Ok(verdict)) = this.stage {
-            this.stage = Stage::Taken;
+            // A verdict is plain data: there is nothing to drop, and the compiler need not look for it.
+            std::mem::forget(std::mem::replace(&mut this.stage, Stage::Taken));
             if let Some(held) = this.request.take() {
                 return Poll::Ready(Ok(held.into_inner().answer(sealed::Answer(verdict))));
-            }
-        }
-        if let Stage::Ready(result) = &mut this.stage {
-            let result = std::mem::replace(result, Ok(Verdict::Done));
-            this.stage = Stage::Taken;
-            if let Some(held) = this.request.take() {
-                return Poll::Ready(Self::answer(held.into_inner(), result));
             }
         }
         this.poll_pending(cx)

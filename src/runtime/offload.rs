@@ -105,8 +105,7 @@ pub(super) fn queues(config: &OffloadConfig, cpu: &Capabilities) -> Result<Optio
     match (opened, config.offload) {
         (0, Offload::Demand) => {
             // Those that were found are among the skipped now, with what opening them came to.
-            let mut found = Found::default();
-            found.skipped = skipped;
+            let found = Found { skipped, ..Found::default() };
             Err(NoWorkQueue::after(config.places.clone(), found, None).into())
         }
         (0, _) => Ok(None),

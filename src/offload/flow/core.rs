@@ -77,7 +77,7 @@ pub(crate) fn sit_on(lane: usize) {
 fn sit_down() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     // Relaxed: any distribution will do.
-    let seat = NEXT.fetch_add(1, Relaxed) % FOREIGN_PAGES as u32 | FOREIGN;
+    let seat = (NEXT.fetch_add(1, Relaxed) % FOREIGN_PAGES as u32) | FOREIGN;
     SEAT.set(seat);
     seat
 }

@@ -24,7 +24,7 @@ mod core;
 mod counters;
 #[cfg(not(twolane_loom))]
 #[allow(unsafe_code)]
-mod flow;
+mod face;
 #[cfg(not(twolane_loom))]
 #[allow(unsafe_code)]
 mod memory;
@@ -46,10 +46,11 @@ mod submit;
 mod ticket;
 
 #[cfg(not(twolane_loom))]
+#[allow(unused_imports)] // until the futures are in
 pub(crate) use {
     self::core::{Settings, sit_on},
     counters::{CLASSES, Totals, class},
-    flow::Flow,
+    face::Flow,
     reaper::Reaper,
     room::Room,
     shutdown::Report,

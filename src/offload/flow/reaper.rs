@@ -77,7 +77,7 @@ impl Poller for Reaper {
         self.sweeper.as_ref().is_none_or(|sweeper| sweeper.asleep)
     }
 
-    fn peek(&self) -> Option<Peek> {
+    fn peek(&self) -> Option<Peek<'_>> {
         self.sweeper.as_ref()?.peek()
     }
 
@@ -193,7 +193,7 @@ impl Sweeper {
         }
     }
 
-    fn peek(&self) -> Option<Peek> {
+    fn peek(&self) -> Option<Peek<'_>> {
         let (page, slot) = self.watch?;
         let status: *const u8 = std::ptr::from_ref(page.memory.record(slot)).cast(); // its first byte
         // SAFETY: the page lives as long as the core, which the reaper refers to until it is dropped. The device and we access the byte

@@ -278,7 +278,7 @@ pub(super) unsafe fn write(
     unsafe { write_any(op, manner, queue, record, to) }
 }
 
-/// As [`write`], for what has no template.
+/// As [`write()`], for what has no template.
 ///
 /// # Safety
 /// As there.

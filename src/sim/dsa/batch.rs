@@ -4,10 +4,14 @@ use crate::offload::dsa::abi::{Descriptor, Flags, Status};
 
 use super::execute::{Outcome, PageFault};
 use super::record;
+use super::state::operations_in;
 
 /// A batch under way: pure bookkeeping.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
+    /// As the descriptor says.
+    count: u64,
+    /// Those of the list that could be read.
     children: Vec<Child>,
     /// The page of the list that could not be read; the children are those before it.
     list_fault: Option<PageFault>,
@@ -45,6 +49,7 @@ impl Batch {
     ) -> Self {
         let waiting = |descriptor| Child { descriptor, state: ChildState::Waiting };
         Self {
+            count: operations_in(descriptor),
             children: list.into_iter().map(waiting).collect(),
             list_fault,
             failed_before: descriptor.flags().contains(Flags::BATCH_ERROR),
@@ -118,10 +123,10 @@ impl Batch {
         Some(Outcome { result, ..outcome })
     }
 
-    /// Children whose record software cannot have seen.
+    /// Children of which software cannot have heard if it does not hear of the batch.
     pub(crate) fn unreported(&self) -> u64 {
-        let unseen = |child: &&Child| !matches!(child.state, ChildState::Ended { reported: true, .. });
-        self.children.iter().filter(unseen).count() as u64
+        let reported = |child: &&Child| matches!(child.state, ChildState::Ended { reported: true, .. });
+        self.count - self.children.iter().filter(reported).count() as u64
     }
 
     fn end(&self) -> usize {
@@ -138,7 +143,7 @@ mod tests {
     fn batch(list: &str) -> Batch {
         let child =
             |letter| if letter == 'f' { Descriptor::noop().with_flags(Flags::FENCE) } else { Descriptor::noop() };
-        Batch::new(list.chars().map(child).collect(), None, &Descriptor::batch(0, 2), false)
+        Batch::new(list.chars().map(child).collect(), None, &Descriptor::batch(0, list.len() as u32), false)
     }
 
     fn end(batch: &mut Batch, index: usize, status: Status) {

@@ -29,8 +29,8 @@ pub struct Counters {
     /// Page requests that the operating system served.
     pub page_requests: u64,
     /// Operations whose record will never come, though software was promised one: lost with a disable, halt or reset, lost with their record, dropped,
-    /// or never carried out. A batch counts its children, those apart whose own record was written. Children abandoned by a fence are not among them:
-    /// the batch's record tells of those.
+    /// or never carried out. A batch counts its children, those apart whose own record was written. Children that a fence gave up, or that are
+    /// behind an unreadable page of the list, are not among them if the batch's record is written: it tells of those.
     pub lost: u64,
     /// Violations seen, kept or not.
     pub violations: u64,

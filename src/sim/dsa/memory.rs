@@ -79,7 +79,8 @@ fn populate(address: u64) -> bool {
     unsafe { libc::madvise(page, PAGE as usize, libc::MADV_POPULATE_WRITE) == 0 }
 }
 
-/// Is the page in the page tables, as a device that does not ask for pages needs it? `Err`: it is not mapped at all.
+/// Is the page in the page tables, as a device that does not ask for pages needs it? Exact for anonymous memory; for mapped files it tells whether
+/// the page is in memory at all, which is the nearest that can be asked. `Err`: it is not mapped at all.
 pub(crate) fn resident(address: u64) -> Result<bool, Inaccessible> {
     let mut there = 0_u8;
     // SAFETY: mincore writes one byte, for one page, to `there`; a range that is not mapped is answered with ENOMEM.

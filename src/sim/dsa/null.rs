@@ -16,7 +16,7 @@ use crate::offload::dsa::queue::{Limits, Queue};
 const PAGE: usize = 4096;
 const DESCRIPTOR: usize = limits::DESCRIPTOR_BYTES;
 
-/// See the [module](self). Give it to a runtime with [`Builder::null_queue`](crate::Builder::null_queue).
+/// A queue with nothing behind it, which says "done" when it is told to. Give it to a runtime with [`Builder::null_queue`](crate::Builder::null_queue).
 ///
 /// Data that is "copied" stays as it was.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ impl NullQueue {
     pub(crate) fn queue(&self) -> io::Result<Queue> {
         let limits = Limits {
             version: Version::V1_0,
-            general: GenCap(0).with_max_transfer_size(1 << 31).with_max_batch_size(1 << 10),
+            general: GenCap(0x40_915f_0107), // a 4th generation Xeon's
             operations: OpCap::of(&[Opcode::NOOP, Opcode::BATCH, Opcode::MEMMOVE, Opcode::MEMFILL]),
             transfer_max: 1 << 31,
             batch_max: 32,

@@ -22,10 +22,11 @@ use super::device::Device;
 /// [`file`](Self::file). The device looks at its 64 places whenever it is driven. Unmapped when it drops.
 ///
 /// A real portal takes a descriptor as it is stored; this page holds it until the device looks. So a place must not be stored to again before it
-/// was looked at. **One submitting thread that goes round all 64 places and has at most 32 descriptors outstanding never does that**: between two stores
-/// to one place it has to see 32 of the 63 others complete that it submitted later, and those were picked up by a look that
-/// picked the first one up as well, or by one before which fewer than 32 were there. Several threads with turns of their own, or a thread that always
-/// stores to one place, can overwrite a descriptor, which then is lost without a trace: give each thread a queue and page of its own.
+/// was looked at. **One submitting thread that goes round all 64 places, with at most 32 descriptors outstanding, and one thread that drives the
+/// device**, never lose one: for a place to be stored to again, at least 32 of the 63 descriptors between have to complete, so they were picked up. A
+/// look that begins when the first one is there picks it up with them; and a look that had passed its place just before finds at most the 31 others
+/// that may be outstanding at that moment, since nothing completes during a look. Several threads with turns of their own, or a thread that always
+/// stores to one place, can overwrite a descriptor, which is lost without a trace then: give each a queue and a page of its own.
 ///
 /// A descriptor whose flags and opcode are all zero (a no-op without a record) looks like an empty place.
 #[derive(Debug)]

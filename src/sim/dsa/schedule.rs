@@ -1,6 +1,6 @@
 //! What does the device do next? Dispatching, advancing, waiting: one step at a time.
 
-use crate::offload::dsa::abi::{Descriptor, GenCap, Opcode, layout};
+use crate::offload::dsa::abi::{Descriptor, FaultOperand, Flags, GenCap, Opcode, Status, layout};
 
 use super::batch::Batch;
 use super::checks::{Case, check, part_of_a_block};
@@ -15,7 +15,6 @@ use super::state::{Origin, Running, Stage, State, operations_in};
 use super::trace::Loss;
 use super::violations::Rule;
 use super::watch::descriptors;
-use crate::offload::dsa::abi::{FaultOperand, Status};
 
 /// Something that the device can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +28,8 @@ enum Task {
 /// Descriptors that an engine has under way at once, at most, without a pipeline that says so. Deep enough to reorder, and small enough that
 /// queues fill up.
 const IN_FLIGHT_PER_ENGINE: usize = 8;
-/// Pieces that an operation advances by in one step, where nobody asked for pieces of random size: 256 KiB.
-const PIECES_PER_STEP: usize = 64;
+/// Pieces that an operation advances by in one step, where nobody asked for pieces of random size: 16 KiB to 256 KiB.
+const PIECES_PER_STEP: usize = 4;
 /// Probability that a descriptor is passed over, at most: one that is passed over for ever would never end.
 const LATE_MAX: f64 = 0.95;
 
@@ -278,17 +277,24 @@ impl State {
         let Self { running, clients, config, profile, weather, counters, pipeline, .. } = self;
         let running = &mut running[index];
         let Stage::Working(work) = &mut running.stage else { return None };
+        let space = &clients[running.origin.client].space;
         let mut access = Access {
-            space: &clients[running.origin.client].space,
+            large: Access::whole(space, &weather.faults, &profile.freedoms),
+            space,
             weather,
             reached: &mut running.reached,
-            blocks: running.descriptor.flags().contains(crate::offload::dsa::abi::Flags::BOF)
+            blocks: running.descriptor.flags().contains(Flags::BOF)
                 && config.queues[running.origin.queue].block_on_fault,
             residency: profile.freedoms.residency,
             pieces: profile.freedoms.pieces,
             tally: Tally::default(),
         };
-        let advanced = work.advance(&mut access);
+        let mut advanced = work.advance(&mut access);
+        // In large pieces it has not moved on, or by whole units: again, to the very page.
+        if advanced.is_err() && access.large {
+            access.large = false;
+            advanced = work.advance(&mut access);
+        }
         let Tally { read, written, page_requests } = access.tally;
         counters.bytes_read += read;
         counters.bytes_written += written;
@@ -306,7 +312,6 @@ impl State {
     fn drained(&mut self, index: usize) {
         let drain = self.running[index].descriptor;
         let flags = drain.flags();
-        use crate::offload::dsa::abi::Flags;
         let readbacks = [
             (Flags::READBACK1_VALID, layout::READBACK_1, FaultOperand::First),
             (Flags::READBACK2_VALID, layout::READBACK_2, FaultOperand::Second),

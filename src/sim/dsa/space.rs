@@ -151,6 +151,11 @@ impl AddressSpace {
         }
     }
 
+    /// Nothing is declared.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.0.declared.lock().is_empty()
+    }
+
     /// A page request brought the page.
     pub(crate) fn fill(&self, address: u64) {
         self.0.declared.lock().remove(&page_of(address));

@@ -49,7 +49,7 @@ impl Portal for Double {
 pub(super) enum Do {
     /// What it says.
     All,
-    /// So many bytes, then a fault at the address behind them.
+    /// So many bytes (fewer than all), then a fault at the address behind them.
     Part(u32),
     /// Nothing, and this status.
     Status(Status),
@@ -125,6 +125,7 @@ pub(super) fn carry_out(descriptor: &Descriptor, what: Do) {
         (Do::All | Do::Part(_), Opcode::MEMMOVE) => {
             let bytes = match what {
                 Do::Part(bytes) => {
+                    let bytes = bytes.min(size as u32 - 1); // what is left of a resumed one may be less
                     record.status_byte = Status::PAGE_FAULT_NOBOF.code() | Status::WRITE_FAULT;
                     record.completed = bytes;
                     record.fault_address = destination.addr() as u64 + u64::from(bytes);

@@ -19,7 +19,7 @@ use std::time::Duration;
 use double::{Do, Double};
 
 use super::core::Core;
-use super::flow::Flow;
+use super::face::Flow;
 use super::reaper::{Sweeper, Swept};
 use super::submit::{How, Refused};
 use super::ticket::{Settled, Ticket};

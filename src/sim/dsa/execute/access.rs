@@ -5,6 +5,7 @@ use crate::sim::lab::Dice;
 
 use super::super::faults::Faults;
 use super::super::memory::{self, Inaccessible, PAGE, page_of, to_page_end};
+use super::super::profile::Freedoms;
 use super::super::space::{AddressSpace, PageState, Translation};
 
 /// An access that the device's translation did not let through.
@@ -51,6 +52,8 @@ impl Weather {
 /// What an operation remembers of the pages it reached, so that each is drawn for once: the last page by operand.
 pub(crate) type Reached = [Option<u64>; OPERANDS];
 const OPERANDS: usize = 8;
+/// A large piece, in bytes: what keeps a step of the device short, some microseconds.
+const LARGE: u64 = 64 * 1024;
 
 /// One operation's way to memory, for one piece of its work.
 pub(crate) struct Access<'a> {
@@ -63,6 +66,8 @@ pub(crate) struct Access<'a> {
     pub(crate) residency: bool,
     /// Pieces of random size.
     pub(crate) pieces: bool,
+    /// Pieces that span pages, as long as nothing faults: see [`whole`](Access::whole).
+    pub(crate) large: bool,
     /// Counted while it works.
     pub(crate) tally: Tally,
 }
@@ -75,14 +80,27 @@ pub(crate) struct Tally {
 }
 
 impl Access<'_> {
+    /// Whether pieces may span pages: nothing faults by declaration or by lot. Memory that is really missing is found by the access itself; the
+    /// operation has not moved on then, and is asked again to go page by page, which leaves exactly what comes before the fault.
+    pub(crate) fn whole(space: &AddressSpace, faults: &Faults, freedoms: &Freedoms) -> bool {
+        let by_lot = faults.page_absent > 0.0 || faults.page_refused > 0.0 || faults.every_page.is_some();
+        !freedoms.pieces && !freedoms.residency && !by_lot && space.is_plain()
+    }
+
     /// How much an operation does next: at most `left`, and not beyond the page of any of `addresses`, so that a fault is met at a piece's first byte.
     pub(crate) fn piece(&mut self, left: u64, addresses: &[u64]) -> usize {
+        if self.large {
+            return left.min(LARGE) as usize;
+        }
         let most = addresses.iter().map(|address| to_page_end(*address)).fold(left.min(PAGE), u64::min);
         self.cut(most)
     }
 
     /// The same from the end: `addresses` are those behind the last byte to do.
     pub(crate) fn piece_before(&mut self, left: u64, addresses: &[u64]) -> usize {
+        if self.large {
+            return left.min(LARGE) as usize;
+        }
         let in_page = |end: u64| end.wrapping_sub(page_of(end.wrapping_sub(1)));
         let most = addresses.iter().map(|end| in_page(*end)).fold(left.min(PAGE), u64::min);
         self.cut(most)
@@ -100,7 +118,7 @@ impl Access<'_> {
         let mut done = 0;
         while done < to.len() {
             let at = address.wrapping_add(done as u64);
-            let here = (to.len() - done).min(to_page_end(at) as usize);
+            let here = self.stretch(to.len() - done, at);
             self.translate(operand, at, false)?;
             memory::read(at, &mut to[done..done + here]).map_err(|Inaccessible| self.missing(operand, at, false))?;
             done += here;
@@ -109,27 +127,34 @@ impl Access<'_> {
         Ok(())
     }
 
-    /// Writes a range, which may span pages: all of it or, if a page of it faults, nothing.
+    /// What is accessed at once: all of it, or up to the page's end.
+    fn stretch(&self, left: usize, at: u64) -> usize {
+        if self.large { left } else { left.min(to_page_end(at) as usize) }
+    }
+
+    /// Writes a piece. If a page of it faults (which can be the first only, but for large pieces), the bytes before it are written.
     pub(crate) fn write(&mut self, operand: FaultOperand, address: u64, from: &[u8]) -> Result<(), PageFault> {
         let mut done = 0;
-        let one_page = from.len() as u64 <= to_page_end(address);
         while done < from.len() {
             let at = address.wrapping_add(done as u64);
+            let here = self.stretch(from.len() - done, at);
             self.translate(operand, at, true)?;
-            if !one_page {
-                memory::writable(at).map_err(|Inaccessible| self.missing(operand, at, true))?;
-            }
-            done += to_page_end(at) as usize;
-        }
-        let mut done = 0;
-        while done < from.len() {
-            let at = address.wrapping_add(done as u64);
-            let here = (from.len() - done).min(to_page_end(at) as usize);
             memory::write(at, &from[done..done + here]).map_err(|Inaccessible| self.missing(operand, at, true))?;
             done += here;
         }
         self.tally.written += from.len() as u64;
         Ok(())
+    }
+
+    /// Writes a unit that may span pages: all of it or, if a page of it faults, nothing.
+    pub(crate) fn write_unit(&mut self, operand: FaultOperand, address: u64, from: &[u8]) -> Result<(), PageFault> {
+        let mut looked = 0;
+        while looked < from.len() {
+            let at = address.wrapping_add(looked as u64);
+            self.writable(operand, at)?;
+            looked += to_page_end(at) as usize;
+        }
+        self.write(operand, address, from)
     }
 
     /// Would a write to the page of `address` go through? Asked where two destinations have to be written both or not at all.
@@ -141,10 +166,12 @@ impl Access<'_> {
     /// Looks a page up, as an access would, without one.
     pub(crate) fn translate(&mut self, operand: FaultOperand, address: u64, write: bool) -> Result<(), PageFault> {
         let fault = |refused| PageFault { address, write, refused, operand };
-        if self.weather_strikes(operand, address) {
+        let known = self.reached[operand as usize % OPERANDS] == Some(page_of(address));
+        if !known && self.weather_strikes(operand, address) {
             return Err(fault(true));
         }
-        match self.space.translate(address, write, self.residency) {
+        // A device keeps the last translation of each operand: what was present stays so for the operation, unless it is declared otherwise.
+        match self.space.translate(address, write, self.residency && !known) {
             Translation::Present => Ok(()),
             Translation::Requestable if self.blocks => {
                 self.space.fill(address);
@@ -160,10 +187,7 @@ impl Access<'_> {
     /// Draws, once for each page that an operand reaches, whether it is absent (which is declared, so that the lookup finds it) or refused.
     fn weather_strikes(&mut self, operand: FaultOperand, address: u64) -> bool {
         let page = page_of(address);
-        let last = &mut self.reached[operand as usize % OPERANDS];
-        if last.replace(page) == Some(page) {
-            return false;
-        }
+        self.reached[operand as usize % OPERANDS] = Some(page);
         let storm = self.weather.storms();
         let faults = self.weather.faults;
         if storm || self.weather.chance(faults.page_absent) {

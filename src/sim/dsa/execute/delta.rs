@@ -70,7 +70,7 @@ impl Execute for Create {
                 // The checks bound the size to 0x80000, so that the offset fits.
                 entry[..2].copy_from_slice(&((self.done / UNIT) as u16).to_le_bytes());
                 entry[2..].copy_from_slice(right);
-                access.write(FaultOperand::Destination, self.record.wrapping_add(self.written), &entry)?;
+                access.write_unit(FaultOperand::Destination, self.record.wrapping_add(self.written), &entry)?;
                 self.written += ENTRY;
             }
             self.done += UNIT;

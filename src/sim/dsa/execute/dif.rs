@@ -202,7 +202,7 @@ impl Execute for Blocks {
             _ => [data, &self.tuple(data, from).bytes()].concat(),
         };
         if !to.is_empty() {
-            access.write(FaultOperand::Destination, self.destination.wrapping_add(self.written), &to)?;
+            access.write_unit(FaultOperand::Destination, self.destination.wrapping_add(self.written), &to)?;
         }
         self.next_block(read, to.len());
         Ok(Advance::More)

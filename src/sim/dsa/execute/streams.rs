@@ -109,6 +109,8 @@ impl Dualcast {
 
 impl Execute for Dualcast {
     fn advance(&mut self, access: &mut Access<'_>) -> Result<Advance, PageFault> {
+        // Both destinations or neither: a page at a time.
+        access.large = false;
         let (source, [one, two]) =
             (self.source.wrapping_add(self.done), self.destinations.map(|start| start.wrapping_add(self.done)));
         let piece = access.piece(self.size - self.done, &[source, one, two]);
