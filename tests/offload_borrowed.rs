@@ -3,7 +3,6 @@
 #![allow(unsafe_code)] // mappings of the tests' own
 
 mod common;
-#[allow(dead_code)]
 mod offload_common;
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -97,7 +96,7 @@ fn a_task_may_and_a_poller_may_not() {
             tell.send((copies.copy_blocking(&[3; 16], &mut dst), dst)).unwrap();
             Progress::Done
         };
-        rt.spawn_poller(Where::Any, "impatient", poller).unwrap().join().unwrap();
+        let _poller = rt.spawn_poller(Where::Any, "impatient", poller).unwrap().join().unwrap();
         let (refused, dst) = told.recv().unwrap();
         let Err(Failure::Refused { what }) = refused else { panic!("{refused:?}") };
         assert!(what.contains("use the future"), "{what}");

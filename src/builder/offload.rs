@@ -92,7 +92,6 @@ impl Builder {
     ///
     /// # Errors
     /// At [`build`](Self::build): [`Error::Knob`](crate::Error::Knob), out of range.
-    #[must_use]
     pub fn copy_timeout(mut self, timeout: Duration) -> Self {
         self.offload.timeout = Some(timeout);
         self
@@ -107,7 +106,6 @@ impl Builder {
 
     /// As [`model_device`](Self::model_device), in an address space of the caller's, who can then say how the device sees this page or that.
     #[cfg(feature = "sim")]
-    #[must_use]
     pub fn model_device_in(mut self, device: &crate::sim::dsa::Device, space: &crate::sim::dsa::AddressSpace) -> Self {
         self.offload.models.push(crate::sim::dsa::DriverSide::new(device, Some(space)));
         self

@@ -52,7 +52,11 @@ fn a_queue_that_is_full_of_nothing_is_given_up() {
     let mut copy = scene.copy(100);
     copy.assert_pending();
     let condition = |scene: &Scene| scene.flow.queues().find(scene.queue).unwrap().health().condition();
-    let pass = |scene: &mut Scene, time: Duration| (0..16).for_each(|_| drop(scene.sweep_after(time / 16)));
+    let pass = |scene: &mut Scene, time: Duration| {
+        for _ in 0..16 {
+            let _ = scene.sweep_after(time / 16);
+        }
+    };
     pass(&mut scene, TIMEOUT);
     assert_eq!((condition(&scene), copy.woken()), (Condition::Up, 0));
     pass(&mut scene, TIMEOUT * 2);
