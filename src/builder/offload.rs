@@ -56,7 +56,7 @@ impl Builder {
     /// A runtime with a queue has one more poller, the reaper, which counts as none while nothing is outstanding.
     ///
     /// # Errors
-    /// At [`build`](Self::build): [`Error::NoWorkQueue`](crate::Error::NoWorkQueue) with [`Offload::Demand`].
+    /// At [`build`](Self::build): [`Error::NoWorkQueue`] with [`Offload::Demand`].
     pub fn offload(mut self, offload: Offload) -> Self {
         self.offload.offload = offload;
         self
@@ -91,7 +91,7 @@ impl Builder {
     /// A device answers in microseconds. What takes longer is a fault that the kernel serves from disk, and giving up too early costs the buffers.
     ///
     /// # Errors
-    /// At [`build`](Self::build): [`Error::Knob`](crate::Error::Knob), out of range.
+    /// At [`build`](Self::build): [`Error::Knob`], out of range.
     pub fn copy_timeout(mut self, timeout: Duration) -> Self {
         self.offload.timeout = Some(timeout);
         self
