@@ -60,23 +60,30 @@ pub struct Runtime {
     runners: Mutex<Vec<LaneRunner>>,
     drop_deadline: Duration,
     is_down: bool,
+    /// Calls the poller that watches devices; kept for as long as anybody may want to.
+    _reaper: offload::Bell,
 }
 
 /// Starts what was configured.
 pub(crate) fn start(config: Config) -> Result<Runtime, Error> {
-    let queues = offload::queues(&config.offload, &(config.believe)(Capabilities::detect()))?;
+    let cpu = (config.believe)(Capabilities::detect());
+    let queues = offload::queues(&config.offload, &cpu)?;
     let started = start::start(&config)?;
-    let center = Arc::new(offload::center(&config.offload, queues, &started.shared));
+    let center = Arc::new(offload::center(&config.offload, queues, &cpu, &started.shared));
     let handle = Handle::new(started.shared, config.overrides.into(), Arc::clone(&center));
-    let runtime = Runtime {
+    let reaper = offload::spawn_reaper(&handle, &center);
+    offload::spawn_reopening(&handle, &center);
+    let mut runtime = Runtime {
         handle,
         plan: config.plan,
         threads: started.threads,
         runners: Mutex::new(started.runners),
         drop_deadline: config.drop_deadline,
         is_down: false,
+        _reaper: offload::Bell::default(),
     };
-    offload::spawn_reaper(&runtime.handle, &center)?;
+    // On an error, the runtime ends as if it had been dropped.
+    runtime._reaper = reaper?;
     Ok(runtime)
 }
 

@@ -1,6 +1,9 @@
 //! The knobs of copies.
 
+use std::time::Duration;
+
 use super::Builder;
+use crate::error::Error;
 use crate::offload::dsa::discover::{Explicit, ExplicitError, Places, WorkQueue};
 
 /// Whether copies may go to a device.
@@ -22,12 +25,28 @@ pub(crate) struct OffloadConfig {
     pub offload: Offload,
     pub calibrate: bool,
     pub batch_anyway: bool,
+    pub timeout: Option<Duration>,
     pub places: Places,
     pub explicit: Vec<WorkQueue>,
     #[cfg(feature = "sim")]
     pub models: Vec<crate::sim::dsa::DriverSide>,
     #[cfg(feature = "sim")]
     pub null: Vec<crate::sim::dsa::NullQueue>,
+}
+
+/// What [`Builder::copy_timeout`] may be: below, a page that the kernel reads from disk would pass for a dead device; above, nobody would still wait.
+const TIMEOUTS: std::ops::RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+
+impl OffloadConfig {
+    /// What can be said without looking at the machine.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self.timeout {
+            Some(timeout) if !TIMEOUTS.contains(&timeout) => {
+                Err(Error::Knob { knob: "copy_timeout", value: format!("{timeout:?}"), want: "10 ms to 60 s" })
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Builder {
@@ -37,7 +56,7 @@ impl Builder {
     /// A runtime with a queue has one more poller, the reaper, which counts as none while nothing is outstanding.
     ///
     /// # Errors
-    /// At [`build`](Self::build): [`Error::NoWorkQueue`](crate::Error::NoWorkQueue) with [`Offload::Demand`].
+    /// At [`build`](Self::build): [`Error::NoWorkQueue`] with [`Offload::Demand`].
     pub fn offload(mut self, offload: Offload) -> Self {
         self.offload.offload = offload;
         self
@@ -66,10 +85,29 @@ impl Builder {
         self
     }
 
+    /// How long a device may leave an operation unanswered before something is taken to be wrong: then it has as long again, or less if sysfs says that the device is
+    /// disabled or halted; then the operation is given up, with its buffers ([`Failure::Quarantined`](crate::offload::Failure::Quarantined)). 10 ms to 60 s; default: 1 s.
+    ///
+    /// A device answers in microseconds. What takes longer is a fault that the kernel serves from disk, and giving up too early costs the buffers.
+    ///
+    /// # Errors
+    /// At [`build`](Self::build): [`Error::Knob`], out of range.
+    pub fn copy_timeout(mut self, timeout: Duration) -> Self {
+        self.offload.timeout = Some(timeout);
+        self
+    }
+
     /// Lets copies go to a [model](crate::sim::dsa) of the device, by instruction, instead of the machine's work queues.
     #[cfg(feature = "sim")]
     pub fn model_device(mut self, device: &crate::sim::dsa::Device) -> Self {
-        self.offload.models.push(crate::sim::dsa::DriverSide::new(device));
+        self.offload.models.push(crate::sim::dsa::DriverSide::new(device, None));
+        self
+    }
+
+    /// As [`model_device`](Self::model_device), in an address space of the caller's, who can then say how the device sees this page or that.
+    #[cfg(feature = "sim")]
+    pub fn model_device_in(mut self, device: &crate::sim::dsa::Device, space: &crate::sim::dsa::AddressSpace) -> Self {
+        self.offload.models.push(crate::sim::dsa::DriverSide::new(device, Some(space)));
         self
     }
 

@@ -4,9 +4,9 @@
 //! them. So an operation takes buffers by value, and only such whose memory does not move with the value and outlives a leak of it: heap or static
 //! memory. An array inside the value is neither, and has no implementation:
 //!
-//! ```compile_fail
+//! ```compile_fail,E0277
 //! # let rt = twolane::Runtime::builder().build().unwrap();
-//! let copying = rt.copy([0u8; 4096], vec![0u8; 4096]); // `[u8; 4096]` moves with the value that holds it
+//! let copying = rt.copies().copy([0u8; 4096], vec![0u8; 4096]); // `[u8; 4096]` moves with the value that holds it
 //! ```
 
 use std::fmt;

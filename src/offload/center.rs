@@ -5,6 +5,7 @@ use std::fmt;
 use super::count::{CopyCounts, Counts};
 use super::cpu::Stores;
 use super::device::Device;
+use super::dsa::portal::Lineage;
 use crate::task::Scheduler;
 
 /// Up to here the CPU does an operation at once, in the call that asks for it: 64 KiB take some 5 us, less than it takes to hand it to another lane
@@ -29,13 +30,17 @@ pub(crate) struct Center {
     pub(crate) scheduler: Scheduler,
     pub(crate) sizes: CpuSizes,
     pub(crate) counts: Counts,
+    /// The process whose lanes run.
+    pub(crate) home: Lineage,
+    /// Whether the calling thread may wait: a poller's lane may not.
+    pub(crate) may_wait: fn() -> bool,
     /// Where there is one that can be used.
     pub(crate) device: Option<Device>,
 }
 
 impl Center {
     pub(crate) fn new(scheduler: Scheduler, sizes: CpuSizes, device: Option<Device>) -> Self {
-        Self { scheduler, sizes, counts: Counts::default(), device }
+        Self { scheduler, sizes, counts: Counts::default(), home: Lineage::here(), may_wait: || true, device }
     }
 
     pub(crate) fn counts(&self) -> CopyCounts {

@@ -39,6 +39,10 @@ pub struct CopyCounts {
     pub quarantined: u64,
     /// Of those: answered after all.
     pub late: u64,
+    /// Queues that were closed because an operation on borrowed memory was not answered.
+    pub closed: u64,
+    /// Threads that wait for the kernel to close such a queue, now: a number that stays is a device that hangs.
+    pub closing: u64,
 }
 
 /// What the engines' callers count.
@@ -46,6 +50,8 @@ pub struct CopyCounts {
 pub(crate) struct Counts {
     sliced: [AtomicU64; CLASSES],
     refused: AtomicU64,
+    closed: AtomicU64,
+    closing: AtomicU64,
 }
 
 impl Counts {
@@ -57,6 +63,15 @@ impl Counts {
     pub(crate) fn refused(&self) {
         // Relaxed: a statistic.
         self.refused.fetch_add(1, Relaxed);
+    }
+
+    /// Around the closing of a queue that somebody waits for.
+    pub(crate) fn closing(&self, close: impl FnOnce()) {
+        // Relaxed, all of them: statistics.
+        self.closing.fetch_add(1, Relaxed);
+        close();
+        self.closing.fetch_sub(1, Relaxed);
+        self.closed.fetch_add(1, Relaxed);
     }
 
     /// Together with what a flow has counted.
@@ -76,6 +91,8 @@ impl Counts {
             abandoned: flow.abandoned,
             quarantined: flow.quarantined,
             late: flow.late,
+            closed: self.closed.load(Relaxed),
+            closing: self.closing.load(Relaxed),
         }
     }
 }

@@ -6,7 +6,7 @@ use super::dsa::prepare::Manner;
 use super::dsa::queue::{Queue, QueueId};
 use super::flow::{Flow, How};
 use super::route::{self, Ask, Choice, Mode, QueueView, Router};
-use super::{Engine, Intent, Operation};
+use super::{Engine, Intent, Operation, Reopening};
 
 /// Queues that a decision looks at: more than that are more than a service has opened.
 const VIEWS_MAX: usize = route::QUEUES_MAX;
@@ -16,6 +16,8 @@ const VIEWS_MAX: usize = route::QUEUES_MAX;
 pub(crate) struct Device {
     pub(crate) flow: Flow,
     pub(crate) router: Router,
+    /// What becomes of queues that died.
+    pub(crate) reopening: Reopening,
     /// The node that the runtime's lanes are on; `None`: on several, or not known.
     pub(crate) node: Option<u32>,
     /// How long the CPU may work on an operation in one go, in nanoseconds; 0: as long as it takes.
@@ -30,7 +32,7 @@ thread_local! {
 /// Where an operation goes, and how long it takes if that is to be told.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Way {
-    Cpu,
+    Cpu { timed: bool },
     Queue { how: How, timed: bool },
 }
 
@@ -42,13 +44,29 @@ impl Device {
         usize::try_from(max).unwrap_or(usize::MAX)
     }
 
+    /// The queue's place among those that a decision looks at, as things are now.
+    pub(crate) fn place(&self, queue: QueueId) -> usize {
+        let mut up = self.up(|queue| queue.health().is_up()).take(VIEWS_MAX);
+        up.position(|(id, _)| id == queue).unwrap_or(VIEWS_MAX - 1)
+    }
+
+    /// Opens queues that are back. **Blocks.**
+    pub(crate) fn reopen(&self) {
+        self.reopening.look(self.flow.queues());
+    }
+
+    /// What is outstanding on the queue.
+    pub(crate) fn ahead(&self, queue: QueueId) -> u32 {
+        self.flow.queues().find(queue).map_or(0, |queue| queue.credits().taken())
+    }
+
     /// Who does it.
     #[inline]
     pub(crate) fn way(&self, operation: &Operation, intent: Intent, engine: Engine, mode: Mode, gather: bool) -> Way {
         let (kind, len) = (operation.kind(), operation.len());
         let demanded = engine == Engine::Device;
         if !demanded && self.router.is_small(kind, intent, mode, len) {
-            return Way::Cpu;
+            return Way::Cpu { timed: false };
         }
         let turn = TURN.with(|turn| {
             turn.set(turn.get().wrapping_add(1));
@@ -56,18 +74,35 @@ impl Device {
         });
         let ask = Ask { kind, len, intent, mode, crowded: false, bound_ns: self.bound_ns, turn };
         let manner = Manner { intent, block_on_fault: false };
-        let mut up = self.flow.queues().iter().filter(|(_, queue)| queue.health().is_up());
-        // Nearly always there is one queue.
-        match (up.next(), up.next()) {
+        let mut down = 0;
+        let first = {
+            let mut up = self.up(|queue| {
+                let up = queue.health().is_up();
+                down += usize::from(!up);
+                up
+            });
+            // Nearly always there is one queue.
+            (up.next(), up.next())
+        };
+        if down > 0 {
+            self.reopening.notice(down);
+        }
+        match first {
             (Some((id, queue)), None) => {
                 let chosen = self.router.decide(&ask, &[self.view(queue)]);
                 let to_device = demanded || matches!(chosen.by, route::Engine::Device { .. });
                 let how = How { queue: id, manner, gather };
-                if to_device { Way::Queue { how, timed: chosen.timed } } else { Way::Cpu }
+                if to_device { Way::Queue { how, timed: chosen.timed } } else { Way::Cpu { timed: chosen.timed } }
             }
-            (None, _) => Way::Cpu,
+            (None, _) => Way::Cpu { timed: false },
             (Some(_), Some(_)) => self.way_of_many(&ask, manner, demanded, gather),
         }
+    }
+
+    /// The queues that are up, by this; old openings are not.
+    #[inline]
+    fn up(&self, mut is_up: impl FnMut(&Queue) -> bool) -> impl Iterator<Item = (QueueId, &Queue)> {
+        self.flow.queues().iter().filter(move |(_, queue)| is_up(queue))
     }
 
     #[inline]
@@ -81,8 +116,7 @@ impl Device {
         let mut views = [QueueView { fit: false, outstanding: 0, depth: 0, remote: false }; VIEWS_MAX];
         let mut ids = [QueueId::from_index(0); VIEWS_MAX];
         let mut count = 0;
-        let up = self.flow.queues().iter().filter(|(_, queue)| queue.health().is_up());
-        for (id, queue) in up.take(VIEWS_MAX) {
+        for (id, queue) in self.up(|queue| queue.health().is_up()).take(VIEWS_MAX) {
             (views[count], ids[count]) = (self.view(queue), id);
             count += 1;
         }
@@ -95,6 +129,6 @@ impl Device {
             }
             route::Engine::Cpu { .. } => None,
         };
-        queue.map_or(Way::Cpu, |queue| Way::Queue { how: How { queue: ids[queue], manner, gather }, timed })
+        queue.map_or(Way::Cpu { timed }, |queue| Way::Queue { how: How { queue: ids[queue], manner, gather }, timed })
     }
 }

@@ -11,6 +11,9 @@ mod batch;
 #[cfg(all(feature = "sim", not(twolane_loom)))]
 pub mod bench;
 #[cfg(not(twolane_loom))]
+#[allow(unsafe_code)]
+mod borrowed;
+#[cfg(not(twolane_loom))]
 mod buffer;
 #[cfg(not(twolane_loom))]
 mod center;
@@ -38,6 +41,8 @@ mod offloading;
 mod operation;
 #[cfg(not(twolane_loom))]
 mod pieces;
+#[cfg(not(twolane_loom))]
+mod reopening;
 #[cfg(not(twolane_loom))]
 mod request;
 #[cfg(not(twolane_loom))]
@@ -72,6 +77,7 @@ pub(crate) use {
     center::{AT_ONCE_MAX, Center, CpuSizes, SLICE},
     device::Device,
     operation::{Kind, Operation, Pattern},
+    reopening::Reopening,
 };
 
 /// Refuses a destination that is too small.

@@ -156,7 +156,8 @@ impl<R: Request> Offloading<R> {
         }
         center.counts.sliced(len);
         let slice = center.sizes.slice;
-        if copies.engine == Engine::CpuHere {
+        // In a child of the process (fork) no lane runs.
+        if copies.engine == Engine::CpuHere || !center.home.is_here() {
             let here = Box::new(Here { work, slice, durable });
             return Self { request: Some(Held::new(request)), stage: Stage::Here(here) };
         }

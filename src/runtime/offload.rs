@@ -1,6 +1,6 @@
 //! Opens what carries out copies: the CPU engine with its sizes, and the work queues that there are, with the reaper as an ordinary poller.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use crate::arch::Capabilities;
@@ -10,12 +10,16 @@ use crate::error::Error;
 use crate::offload::cpu::calibrate::{self, CALIBRATION_LIMIT};
 use crate::offload::dsa::discover::{self, Found, NoWorkQueue, Skipped, Why, Wish, WorkQueue};
 use crate::offload::dsa::open::{self, Instructions, Wants};
-use crate::offload::dsa::queue::{Queue, Queues};
+use crate::offload::dsa::queue::{Queue, QueueId, Queues};
+use crate::offload::dsa::reopen::{self, TakenUp};
 use crate::offload::flow::{Flow, Reaper, Settings};
 use crate::offload::route::{Costs, Router};
-use crate::offload::{AT_ONCE_MAX, Center, CpuSizes, Device, SLICE};
+use crate::offload::{AT_ONCE_MAX, Center, CpuSizes, Device, Reopening, SLICE};
 use crate::poll::PollerHandle;
+use crate::sched::blocking;
 use crate::sched::shared::Shared;
+
+use crate::task::{self, Scheduler};
 
 use super::{Handle, Where};
 
@@ -25,8 +29,9 @@ const QUEUES_MAX: usize = 8;
 /// How long a shutdown waits for devices after the lanes have ended, beside the time that was left: answers take microseconds.
 const LAST_ANSWERS: Duration = Duration::from_millis(10);
 
-/// The reaper's handle, as soon as it has a lane: its bell.
-type Bell = Arc<OnceLock<PollerHandle<Reaper>>>;
+/// The reaper's handle, as soon as it has a lane: its bell. The runtime's: the flow rings it and does not own it, since the handle gets the reaper back in the
+/// end, and the reaper has the flow.
+pub(super) type Bell = Arc<OnceLock<PollerHandle<Reaper>>>;
 
 /// Its name in reports.
 const REAPER: &str = "dsa reaper";
@@ -35,7 +40,12 @@ const REAPER: &str = "dsa reaper";
 static STREAMED_FROM: OnceLock<usize> = OnceLock::new();
 
 /// What all operations share, over queues that were opened before, and the reaper's bell if there are any.
-pub(super) fn center(config: &OffloadConfig, queues: Option<Queues>, shared: &Arc<Shared>) -> Center {
+pub(super) fn center(
+    config: &OffloadConfig,
+    queues: Option<Queues>,
+    cpu: &Capabilities,
+    shared: &Arc<Shared>,
+) -> Center {
     let streamed_from = match config.calibrate {
         true => *STREAMED_FROM.get_or_init(|| {
             let cache = largest_cache();
@@ -44,24 +54,28 @@ pub(super) fn center(config: &OffloadConfig, queues: Option<Queues>, shared: &Ar
         false => calibrate::streamed_from(largest_cache(), &[]),
     };
     let sizes = CpuSizes { at_once_max: AT_ONCE_MAX, slice: SLICE, streamed_from };
-    let settings = Settings { lanes: shared.lanes().len(), ..Settings::default() };
+    let defaults = Settings::default();
+    let timeout = config.timeout.unwrap_or(defaults.timeout);
+    let settings = Settings { lanes: shared.lanes().len(), timeout, ..defaults };
     // Without memory for records there is no device; the CPU needs none.
     let flow = queues.and_then(|queues| Flow::new(queues, settings).ok());
     let router = || Router::new(Costs::STARTING, streamed_from);
-    let device = flow.map(|flow| Device { flow, router: router(), node: None, bound_ns: 0 });
-    Center::new(shared.clone(), sizes, device)
+    let reopening = || Reopening::new(opener(config, Instructions::of(cpu)));
+    let device = flow.map(|flow| Device { flow, router: router(), reopening: reopening(), node: None, bound_ns: 0 });
+    Center { may_wait: blocking::may_be_kept, ..Center::new(shared.clone(), sizes, device) }
 }
 
 /// The queues, opened and tried. `None`: there are none, and none is demanded.
 pub(super) fn queues(config: &OffloadConfig, cpu: &Capabilities) -> Result<Option<Queues>, Error> {
+    config.check()?;
     if config.offload == Offload::Off {
         return Ok(None);
     }
     let queues = Queues::new();
     let mut opened = 0;
     #[cfg(feature = "sim")]
-    for device in &config.models {
-        for queue in device.queues().map_err(|error| model_failed(&error))? {
+    for (at, device) in config.models.iter().enumerate() {
+        for queue in device.queues(at).map_err(|error| model_failed(&error))? {
             opened += usize::from(queues.add(queue).is_ok());
         }
     }
@@ -99,6 +113,44 @@ pub(super) fn queues(config: &OffloadConfig, cpu: &Capabilities) -> Result<Optio
     }
 }
 
+/// How a queue that died is opened anew. One that was described by hand is not: without its state, nobody knows whether it is back.
+fn opener(config: &OffloadConfig, cpu: Instructions) -> impl Fn(&Queues, QueueId) -> TakenUp + Send + Sync + 'static {
+    let (places, wants) = (config.places.clone(), Wants { batch_anyway: config.batch_anyway });
+    #[cfg(feature = "sim")]
+    let models = config.models.clone();
+    move |queues, dead| {
+        #[cfg(feature = "sim")]
+        for (at, model) in models.iter().enumerate() {
+            match model.take_up(at, queues, dead) {
+                TakenUp::NotBack => {}
+                other => return other,
+            }
+        }
+        reopen::take_up(queues, dead, &discover::find(&places).queues, cpu, wants)
+    }
+}
+
+/// Sends whoever has to wait for a queue that is opened anew to a compute lane.
+pub(super) fn spawn_reopening(handle: &Handle, center: &Arc<Center>) {
+    let Some(device) = &center.device else { return };
+    // Weak: the device has the errand.
+    let (center, shared) = (Arc::downgrade(center), Arc::downgrade(handle.shared()));
+    device.reopening.send_by(move || {
+        let Some(shared) = shared.upgrade() else { return false };
+        let center = Weak::clone(&center);
+        let errand = async move {
+            if let Some(device) = center.upgrade().as_ref().and_then(|center| center.device.as_ref()) {
+                device.reopen();
+            }
+        };
+        let scheduler: Scheduler = shared;
+        let Ok((runnable, handle)) = task::future(errand, Arc::clone(&scheduler)) else { return false };
+        drop(handle);
+        scheduler.schedule(runnable);
+        true
+    });
+}
+
 fn add(queues: &Queues, queue: Queue) -> bool {
     queues.add(queue).is_ok()
 }
@@ -112,20 +164,21 @@ fn model_failed(error: &std::io::Error) -> Error {
     }
 }
 
-/// Gives the reaper to a lane.
-pub(super) fn spawn_reaper(handle: &Handle, center: &Center) -> Result<(), Error> {
-    let Some(device) = &center.device else { return Ok(()) };
+/// Gives the reaper to a lane. Its bell rings as long as what is returned is kept.
+pub(super) fn spawn_reaper(handle: &Handle, center: &Center) -> Result<Bell, Error> {
     let bell = Bell::default();
-    let rung = Arc::clone(&bell);
+    let Some(device) = &center.device else { return Ok(bell) };
+    let rung = Arc::downgrade(&bell);
     let ring = move || {
         // Before it has a lane, it looks around anyway when it gets there.
-        if let Some(reaper) = rung.get() {
+        if let Some(reaper) = rung.upgrade().as_ref().and_then(|bell| bell.get()) {
             reaper.ring();
         }
     };
-    let Some(reaper) = device.flow.reaper(ring) else { return Ok(()) };
-    let _ = bell.set(handle.spawn_poller(Where::Any, REAPER, reaper)?);
-    Ok(())
+    if let Some(reaper) = device.flow.reaper(ring) {
+        let _ = bell.set(handle.spawn_poller(Where::Any, REAPER, reaper)?);
+    }
+    Ok(bell)
 }
 
 /// After the lanes: what is outstanding is waited for, and then given up.

@@ -137,6 +137,12 @@ pub(crate) fn may_run_inline() -> bool {
     })
 }
 
+/// Whether the calling thread may be kept for a while by something that no lane has a part in: outside of the lanes, and in tasks, which keep their lane as long as they
+/// like. Not in a pass or a hook.
+pub(crate) fn may_be_kept() -> bool {
+    current::with(|lane| lane.is_none_or(|lane| lane.doing.get() == Doing::Task))
+}
+
 /// Waits for `handle` if the calling thread may; else takes what is there now, or gives the handle back.
 pub(crate) fn drive_or_poll_once<T>(mut handle: JoinHandle<T>) -> Result<Result<T, JoinError>, JoinHandle<T>> {
     // What is there already needs no permit: this is how the last compute lane gets the output of a task that it ran itself.

@@ -40,8 +40,8 @@ fn check_others(operation: &Operation) -> Result<(), Failure> {
         }
         Operation::CreateDelta { original, modified, len, record, record_max } => {
             delta_span(len)?;
-            aligned("original", original)?;
-            aligned("modified", modified)?;
+            aligned("original", original, len)?;
+            aligned("modified", modified, len)?;
             if len > 0 && record_max < DELTA_RECORD_LEAST {
                 return refuse(format!(
                     "a delta record of at most {record_max} bytes is too small: give it {DELTA_RECORD_LEAST} at least"
@@ -53,7 +53,7 @@ fn check_others(operation: &Operation) -> Result<(), Failure> {
         }
         Operation::ApplyDelta { record, record_len, dst, len } => {
             delta_span(len)?;
-            aligned("destination", dst)?;
+            aligned("destination", dst, len)?;
             if record_len % DELTA_ENTRY != 0 {
                 return refuse(format!(
                     "a delta record of {record_len} bytes is not whole: its entries have {DELTA_ENTRY} bytes"
@@ -99,8 +99,10 @@ fn delta_span(len: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-fn aligned(which: &str, address: *const u8) -> Result<(), Failure> {
+/// Where nothing is, nothing need be aligned: an empty buffer's address may be anything.
+fn aligned(which: &str, address: *const u8, len: usize) -> Result<(), Failure> {
     match address.addr() % DELTA_UNIT {
+        _ if len == 0 => Ok(()),
         0 => Ok(()),
         _ => refuse(format!("the {which} of a delta is at {address:p}: it must be aligned to {DELTA_UNIT} bytes")),
     }

@@ -20,6 +20,7 @@ pub(crate) use set::{QueueId, Queues};
 
 use super::abi::{Descriptor, GenCap, OpCap, Version};
 use super::portal::{Death, Portal, Submitted};
+use crate::sync::Mutex;
 
 /// What a queue takes: the work queue's own limits where it has some, else its device's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +49,8 @@ pub(crate) struct Queue {
     health: Health,
     name: Box<str>,
     node: Option<u32>,
+    /// Held by whoever closes it.
+    closing: Mutex<()>,
 }
 
 impl Queue {
@@ -56,7 +59,16 @@ impl Queue {
         let credits = Credits::new(limits.in_flight_max);
         let copies = copies::Copies::new(&limits);
         let portal = ManuallyDrop::new(portal);
-        Self { portal, limits, copies, credits, health: Health::new(), name: name.into(), node }
+        Self {
+            portal,
+            limits,
+            copies,
+            credits,
+            health: Health::new(),
+            name: name.into(),
+            node,
+            closing: Mutex::new(()),
+        }
     }
 
     /// Takes a credit and submits. [`Submitted::Full`] also means: no credit left. A dead portal makes the queue [`Condition::Dead`].
@@ -124,9 +136,16 @@ impl Queue {
         self.health.condition()
     }
 
+    /// Whether its `state` says that it is down now, whatever it died of.
+    pub(crate) fn is_down(&self) -> bool {
+        self.portal.death().is_some()
+    }
+
     /// Lets go of the queue: see [`Portal::retire`], which can block. Nothing of what it accepted runs any more when this has returned.
     pub(crate) fn retire(&self) {
         self.health.die(Death::Retired);
+        // One closes, and the others wait for it: only then is their promise kept, too.
+        let _closing = self.closing.lock();
         self.portal.retire();
     }
 

@@ -105,6 +105,18 @@ impl Flow {
         shutdown::run(&self.0, deadline)
     }
 
+    /// How long an operation may be unanswered.
+    pub(crate) fn timeout(&self) -> std::time::Duration {
+        self.0.settings.timeout
+    }
+
+    /// Closes a queue, for good: when this has returned, nothing that was submitted to it runs any more. **Can block**, as long as the device hangs.
+    pub(crate) fn close_queue(&self, queue: crate::offload::dsa::queue::QueueId) {
+        if let Some(queue) = self.0.queues.find(queue) {
+            queue.retire();
+        }
+    }
+
     /// What went through so far.
     pub(crate) fn totals(&self) -> Totals {
         self.0.totals()

@@ -20,6 +20,9 @@ use crate::poll::{Peek, PollCx, Poller, Progress, WakeBy};
 
 /// Deadlines are looked at so often in the time that an operation has: it is given up at most an eighth late.
 const LOOKS_A_TIMEOUT: u64 = 8;
+/// What waits in a backlog at so many looks in a row has no way out: 2 timeouts. A full queue has room again in microseconds; one that was disabled and enabled
+/// again behind a portal's back says "full" for ever.
+const STUCK_LOOKS: u32 = 2 * LOOKS_A_TIMEOUT as u32;
 /// A page whose slots are all over, and which somebody waits for, for so many of those looks is replaced: its tickets were forgotten. 2 timeouts.
 const LOST_LOOKS: u32 = 16;
 
@@ -113,6 +116,8 @@ struct Watched {
     waits_since: Option<u64>,
     /// Looks at deadlines in which everything was over and somebody waited for a slot.
     lost: u32,
+    /// Slots that waited in the backlog at every one of the last looks, and how many looks those were.
+    stuck: (u64, u32),
     /// The claims as the last sweep saw them.
     look: Look,
 }
@@ -120,7 +125,7 @@ struct Watched {
 impl Watched {
     fn new(page: PageRef, seat: usize) -> Self {
         let look = page.claims.look();
-        Self { page, seat: Some(seat), quarantined: 0, waits_since: None, lost: 0, look }
+        Self { page, seat: Some(seat), quarantined: 0, waits_since: None, lost: 0, stuck: (0, 0), look }
     }
 }
 
@@ -203,6 +208,7 @@ impl Sweeper {
         let mut fresh = Vec::new();
         for watched in &mut self.pages {
             watched.look_for_late();
+            watched.look_for_stuck(core, swept);
             watched.look_at_deadlines(core, now, expired, swept);
             if let Some(seat) = watched.seat.filter(|_| watched.is_worn() && !core.is_closed()) {
                 // Out of memory: the page stays, with the slots that it has left.
@@ -309,7 +315,8 @@ impl Watched {
             swept.events = swept.events.saturating_add(1);
             if over == Over::Quarantined {
                 self.quarantined |= 1 << slot;
-                page.counters.quarantined.add(1);
+                // A batch is none: its children are counted, each.
+                page.counters.quarantined.add(u64::from(!seen.is_batch()));
             }
         }
         page.carry_out(slot, none, outcome);
@@ -332,9 +339,31 @@ impl Watched {
             let outcome = here.late(seen);
             if outcome.mine {
                 self.quarantined &= !(1 << slot);
-                page.counters.late.add(1);
+                page.counters.late.add(u64::from(!seen.is_batch()));
             }
             page.carry_out(slot, origin, outcome);
+        }
+    }
+
+    /// What waits for room that does not come is given back: it did not run. A queue that has no room although nothing of ours is in it has died.
+    fn look_for_stuck(&mut self, core: &Core, swept: &mut Swept) {
+        let (page, waiting) = (self.page, self.page.backlog.peek());
+        self.stuck = match self.stuck {
+            (slots, looks) if slots & waiting != 0 => (slots & waiting, looks + 1),
+            _ => (waiting, 0),
+        };
+        if self.stuck.1 < STUCK_LOOKS {
+            return;
+        }
+        for slot in numbers(std::mem::take(&mut self.stuck).0) {
+            let queue = core.queue(page.slot(slot).origin().queue);
+            if page.backlog.withdraw(1 << slot) {
+                if let Some(queue) = queue.filter(|queue| queue.credits().taken() == 0) {
+                    queue.health().die(Death::Silent);
+                }
+                close::unrun(page, 1 << slot);
+                swept.events = swept.events.saturating_add(1);
+            }
         }
     }
 

@@ -103,6 +103,14 @@ impl Ticket {
         self.page.memory.record(self.slot).status_byte()
     }
 
+    /// Submits it, and what waits with it, if it waits for room in its queue: for those that wait without a reaper.
+    pub(crate) fn push(&self) {
+        let core = self.page.core();
+        if core.is_here() && self.page.backlog.peek() & 1 << self.slot != 0 {
+            super::close::close(core, self.page);
+        }
+    }
+
     /// Nobody waits for it any more. If the device may still work on it, `keep` is called (once, and only then) for what must stay until it has
     /// answered; the ring drops that then, in whichever thread, or never.
     ///

@@ -42,7 +42,7 @@ impl State {
             if descriptor.completion_address().is_none() && outcome.status.is_reported_unasked() {
                 self.raise(SwErrorCode(outcome.status.code()), origin.queue, Some((origin, descriptor)), None);
             }
-            // A child's record is the batch's to give back.
+            // That a child has ended without a record, software learns from the batch's.
             if origin.child.is_none() {
                 self.watch.release(descriptor, origin.id);
             }
@@ -51,9 +51,8 @@ impl State {
         };
         let why = match self.write_record(origin, descriptor, outcome.status, address, &record) {
             Ok(()) => {
-                if origin.child.is_none() {
-                    self.watch.release(descriptor, origin.id);
-                }
+                // A child's too: it has ended, and the batch's record is another one.
+                self.watch.release(descriptor, origin.id);
                 return true;
             }
             Err(why) => why,

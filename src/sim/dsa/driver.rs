@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::offload::dsa::abi::limits::DESCRIPTOR_BYTES;
 use crate::offload::dsa::abi::{Descriptor, Opcode, Version};
 use crate::offload::dsa::portal::{Death, Portal, StateSource, Submitted};
-use crate::offload::dsa::queue::{Limits, Queue};
+use crate::offload::dsa::queue::{Limits, Queue, QueueId, Queues};
+use crate::offload::dsa::reopen::TakenUp;
 
 use super::config::{QueueMode, RefusesBatch};
 use super::portal::ModelPortal;
@@ -180,28 +181,50 @@ impl StateSource for ModelPortal {
 #[derive(Clone, Debug)]
 pub(crate) struct DriverSide {
     device: super::Device,
+    /// What it is opened on; `None`: each queue on one of its own.
+    space: Option<super::AddressSpace>,
 }
 
 impl DriverSide {
-    pub(crate) fn new(device: &super::Device) -> Self {
-        Self { device: device.clone() }
+    pub(crate) fn new(device: &super::Device, space: Option<&super::AddressSpace>) -> Self {
+        Self { device: device.clone(), space: space.cloned() }
     }
 
-    /// Opens every queue, on an address space of their own.
+    /// Opens every queue; `at` is the device's number, for names.
     ///
     /// # Errors
     /// As [`Device::open`](super::Device::open).
-    pub(crate) fn queues(&self) -> std::io::Result<Vec<Queue>> {
+    pub(crate) fn queues(&self, at: usize) -> std::io::Result<Vec<Queue>> {
         let count = self.device.config().queues.len();
-        (0..count)
-            .map(|number| {
-                let space = super::AddressSpace::new()?;
-                let way = ModelWay::new(self.device.open(number, &space)?, By::Instruction);
-                let limits = way.limits();
-                Ok(Queue::new(&format!("model wq0.{number}"), None, limits, Box::new(way)))
-            })
-            .collect()
+        (0..count).map(|number| self.open(at, number)).collect()
     }
+
+    /// Opens a queue anew that died, if it is this device's and is enabled again. As with sysfs, the name and the state are all that tells.
+    pub(crate) fn take_up(&self, at: usize, queues: &Queues, dead: QueueId) -> TakenUp {
+        let Some(old) = queues.find(dead) else { return TakenUp::NotBack };
+        let count = self.device.config().queues.len();
+        let Some(number) = (0..count).find(|&number| name(at, number) == old.name()) else { return TakenUp::NotBack };
+        let up = (DeviceState::Enabled, QueueState::Enabled);
+        if (self.device.state(), self.device.queue_state(number)) != up {
+            return TakenUp::NotBack;
+        }
+        // A dedicated queue would be busy with the old opening.
+        old.retire();
+        // Disabled in this very moment: another look finds it.
+        let Ok(new) = self.open(at, number) else { return TakenUp::NotBack };
+        queues.add(new).map_or(TakenUp::TooMany, TakenUp::Opened)
+    }
+
+    fn open(&self, at: usize, number: usize) -> std::io::Result<Queue> {
+        let space = self.space.clone().map_or_else(super::AddressSpace::new, Ok)?;
+        let way = ModelWay::new(self.device.open(number, &space)?, By::Instruction);
+        let limits = way.limits();
+        Ok(Queue::new(&name(at, number), None, limits, Box::new(way)))
+    }
+}
+
+fn name(device: usize, queue: usize) -> String {
+    format!("model wq{device}.{queue}")
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::pin::Pin;
 use std::task::Context;
 
 use super::*;
+use crate::offload::dsa::portal::Death;
+use crate::offload::dsa::queue::Condition;
 
 #[test]
 fn a_full_queue_makes_operations_wait_in_the_backlog() {
@@ -39,6 +41,28 @@ fn a_portal_that_refuses_for_a_while_loses_nothing() {
     scene.device.run();
     let _ = scene.sweep();
     copies.iter_mut().for_each(Copying::assert_done);
+    scene.assert_clean();
+}
+
+/// A queue that was disabled and enabled again behind the portal's back: it looks alive, nothing is in it, and it has no room, for ever.
+#[test]
+fn a_queue_that_is_full_of_nothing_is_given_up() {
+    let mut scene = Scene::new();
+    scene.device.set_full(true);
+    let mut copy = scene.copy(100);
+    copy.assert_pending();
+    let condition = |scene: &Scene| scene.flow.queues().find(scene.queue).unwrap().health().condition();
+    let pass = |scene: &mut Scene, time: Duration| {
+        for _ in 0..16 {
+            let _ = scene.sweep_after(time / 16);
+        }
+    };
+    pass(&mut scene, TIMEOUT);
+    assert_eq!((condition(&scene), copy.woken()), (Condition::Up, 0));
+    pass(&mut scene, TIMEOUT * 2);
+    assert_eq!((condition(&scene), copy.woken()), (Condition::Dead(Death::Silent), 1));
+    assert!(matches!(copy.poll(), Poll::Ready(Settled::OnCpu { .. })), "it provably did not run");
+    drop(copy);
     scene.assert_clean();
 }
 

@@ -1,0 +1,76 @@
+//! A queue that is disabled, or whose device halts, and that is enabled again, is taken up again by a runtime that has work for it.
+#![cfg(feature = "sim")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{pairs, until, within};
+use twolane::Runtime;
+use twolane::offload::{Engine, Failure};
+use twolane::sim::dsa::{Device, DeviceConfig, Profile, QueueConfig};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn by_device(rt: &Runtime) -> Result<(), Failure> {
+    let asked = rt.copies().on(Engine::Device).copy(vec![7; 5000], vec![0; 5000]);
+    let (src, dst) = rt.block_on(asked).unwrap().map_err(|failed| failed.failure)?;
+    assert!(src == dst);
+    Ok(())
+}
+
+#[test]
+fn what_was_disabled_and_is_enabled_is_opened_anew() {
+    within(LIMIT, || {
+        for queue in [QueueConfig::shared(8), QueueConfig::dedicated(8)] {
+            for halts in [false, true] {
+                let device = Device::new(DeviceConfig::v1().queue(queue.clone()), Profile::strict(1)).unwrap();
+                let _driven = device.spawn().unwrap();
+                let rt = pairs(1).copy_timeout(Duration::from_millis(20)).model_device(&device).build().unwrap();
+                for round in 0..3 {
+                    by_device(&rt).unwrap_or_else(|failure| panic!("round {round}: {failure}"));
+                    let before = rt.copies().counts().device;
+                    if halts {
+                        device.halt()
+                    } else {
+                        device.disable_queue(0)
+                    }
+                    // A dedicated queue says nothing: one operation is given up until it is noticed. A shared one refuses.
+                    until("its death is noticed", || matches!(by_device(&rt), Err(Failure::Refused { .. })));
+                    // As long as it is down, nobody opens it, and what is asked for is done all the same.
+                    let asked = rt.copies().copy(vec![1; 90_000], vec![0; 90_000]);
+                    let (src, dst) = rt.block_on(asked).unwrap().unwrap();
+                    assert!(src == dst);
+                    assert_eq!(rt.copies().counts().device, before);
+                    device.enable();
+                    device.enable_queue(0);
+                    until("it is taken up again", || by_device(&rt).is_ok());
+                }
+                assert_eq!(device.violations(), []);
+                rt.shutdown(common::SOON).unwrap();
+            }
+        }
+    });
+}
+
+/// The others do the work meanwhile.
+#[test]
+fn one_of_two_queues_is_missed_by_nobody() {
+    within(LIMIT, || {
+        let config = DeviceConfig::v1().queue(QueueConfig::shared(8)).queue(QueueConfig::shared(8));
+        let device = Device::new(config, Profile::strict(2)).unwrap();
+        let _driven = device.spawn().unwrap();
+        let rt = pairs(1).copy_timeout(Duration::from_millis(20)).model_device(&device).build().unwrap();
+        by_device(&rt).unwrap();
+        device.disable_queue(1);
+        for _ in 0..50 {
+            // At most the one that finds out is refused, and then the other queue has the word.
+            let _ = by_device(&rt);
+        }
+        by_device(&rt).unwrap();
+        device.enable_queue(1);
+        device.disable_queue(0);
+        until("the other one is back", || by_device(&rt).is_ok());
+        assert_eq!(device.violations(), []);
+    });
+}
