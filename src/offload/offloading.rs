@@ -17,7 +17,7 @@ use super::held::Held;
 use super::request::{Request, sealed};
 use super::route::Mode;
 use super::submitted::Submitted;
-use super::{Failure, Intent, Operation, Verdict};
+use super::{Failure, Intent, Kind, Operation, Verdict};
 use crate::task;
 
 /// An operation that has begun; the future of its answer.
@@ -65,8 +65,42 @@ pub struct Failed<B> {
 }
 
 impl<R: Request> Offloading<R> {
-    #[inline]
-    pub(super) fn start(copies: &Copies, mut request: R) -> Self {
+    #[inline(always)]
+    pub(super) fn start(copies: &Copies, request: R) -> Self {
+        let mut this = Self { request: Some(Held::new(request)), stage: Stage::Taken };
+        if this.was_small(copies) {
+            return this;
+        }
+        match this.request.take() {
+            Some(held) => Self::choose(copies, held.into_inner()),
+            None => unreachable!("it was put there above"),
+        }
+    }
+
+    /// Does it if it is a copy for which nothing else comes into question: the one that is to cost no more than `memcpy`.
+    #[inline(always)]
+    fn was_small(&mut self, copies: &Copies) -> bool {
+        let (Some(held), center) = (&mut self.request, &*copies.center) else { return false };
+        let Ok(sealed::Described(Operation::Copy { src, dst, len })) = held.value_mut().operation() else {
+            return false;
+        };
+        let sizes = &center.sizes;
+        let small = match &center.device {
+            None => len <= sizes.at_once_max,
+            Some(device) => device.router.is_small(Kind::Copy, copies.intent, Mode::Overlapped, len),
+        };
+        if !small || len >= sizes.streamed_from || copies.engine == Engine::Device || copies.intent == Intent::Durable {
+            return false;
+        }
+        // SAFETY: the buffers' owner is beside it: readable, writable and nobody else's by the contracts of their traits.
+        unsafe { cpu::copy(src, dst, len, Stores::Plain) };
+        // There is nothing to drop, and the compiler need not look for it.
+        std::mem::forget(std::mem::replace(&mut self.stage, Stage::Ready(Ok(Verdict::Done))));
+        true
+    }
+
+    #[inline(never)]
+    fn choose(copies: &Copies, mut request: R) -> Self {
         let sealed::Described(operation) = match request.operation() {
             Ok(described) => described,
             Err(failure) => return Self::refused(&copies.center, request, failure),
@@ -83,23 +117,15 @@ impl<R: Request> Offloading<R> {
     }
 
     /// Without a device, or where the CPU is cheaper.
-    #[inline(always)]
+    #[inline]
     fn on_cpu(copies: &Copies, request: R, operation: Operation) -> Self {
         let len = operation.len();
         if len > copies.center.sizes.at_once_max || copies.engine == Engine::Device || copies.intent == Intent::Durable
         {
             return Self::start_large(copies, request, operation);
         }
-        let result = match operation {
-            // The one that is to cost no more than `memcpy`.
-            Operation::Copy { src, dst, len } if len < copies.center.sizes.streamed_from => {
-                // SAFETY: the buffers' owner is `request`, which is here: readable, writable and nobody else's by the contracts of their traits.
-                unsafe { cpu::copy(src, dst, len, Stores::Plain) };
-                Ok(Verdict::Done)
-            }
-            // SAFETY: as above.
-            _ => unsafe { cpu::perform(&operation, copies.center.stores(len)) },
-        };
+        // SAFETY: the buffers' owner is `request`, which is here: readable, writable and nobody else's by the contracts of their traits.
+        let result = unsafe { cpu::perform(&operation, copies.center.stores(len)) };
         Self { request: Some(Held::new(request)), stage: Stage::Ready(result) }
     }
 
