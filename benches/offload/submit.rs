@@ -15,7 +15,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::process::Command;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
+use twolane::offload::dsa::abi::Descriptor;
 use twolane::offload::{Copies, Copying, Engine, Offloading};
 use twolane::sim::dsa::NullQueue;
 use twolane::{Placement, Runtime};
@@ -27,6 +29,12 @@ const BYTES: usize = 4 << 10;
 const BATCH: usize = 8;
 /// The copy that keeps the reaper awake is renewed so often: before its deadline, also under valgrind.
 const ANCHOR_EVERY: u32 = 64;
+/// Passes of the reaper that are waited for at most.
+const PASSES: u32 = 500;
+/// Valgrind is slow: nothing is to be given up.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// Long enough for a pass of the reaper, also under valgrind, which lets one thread run at a time.
+const REAPED: Duration = Duration::from_millis(1);
 
 type Copy = Offloading<Copying<Vec<u8>, Vec<u8>>>;
 
@@ -65,7 +73,8 @@ fn submit_gathered8(copies: &Copies, pairs: &mut Vec<(Vec<u8>, Vec<u8>)>, into: 
 pub fn count(what: &str, times: &str) -> Result<(), String> {
     let times = times.parse::<u32>().map_err(|_| format!("--submit: `{times}` is no number"))?;
     let null = NullQueue::new().map_err(|error| error.to_string())?;
-    let runtime = Runtime::builder().placement(Placement::Unpinned).pairs(1).env_overrides(false).null_queue(&null);
+    let runtime = Runtime::builder().placement(Placement::Unpinned).pairs(1).env_overrides(false);
+    let runtime = runtime.copy_timeout(DEADLINE).null_queue(&null);
     let runtime = runtime.build().map_err(|error| error.to_string())?;
     let copies = runtime.copies().on(Engine::Device);
     let mut cx = Context::from_waker(Waker::noop());
@@ -91,7 +100,7 @@ pub fn count(what: &str, times: &str) -> Result<(), String> {
             }
             _ => return Err(format!("--submit: `{what}` is none of single, batch8, gathered8")),
         }
-        let submitted = null.take().map_err(|error| error.to_string())?;
+        let submitted = taken(&null)?;
         // Under valgrind what is gathered grows old before it is complete.
         let expected = if what == "gathered8" { 1..=BATCH } else { 1..=1 };
         if !expected.contains(&submitted.len()) {
@@ -99,12 +108,26 @@ pub fn count(what: &str, times: &str) -> Result<(), String> {
         }
         // SAFETY: just taken, and the runtime runs.
         submitted.iter().for_each(|descriptor| unsafe { null.finish(descriptor) });
+        // The reaper gives back the batch's own slot and credit.
+        std::thread::sleep(REAPED);
         pairs.extend(copying.drain(..).map(|copy| finished(copy, &mut cx)));
     }
     if let Some(last) = anchor {
         last.lift(&null, &mut cx);
     }
     Ok(())
+}
+
+/// What was submitted. Where every slot or credit was taken, that is after the reaper's next pass.
+fn taken(null: &NullQueue) -> Result<Vec<Descriptor>, String> {
+    for _ in 0..PASSES {
+        let submitted = null.take().map_err(|error| error.to_string())?;
+        if !submitted.is_empty() {
+            return Ok(submitted);
+        }
+        std::thread::sleep(REAPED);
+    }
+    Err("nothing was submitted".into())
 }
 
 fn finished(mut copy: Copy, cx: &mut Context<'_>) -> (Vec<u8>, Vec<u8>) {
@@ -119,13 +142,13 @@ fn finished(mut copy: Copy, cx: &mut Context<'_>) -> (Vec<u8>, Vec<u8>) {
 /// A copy that stays outstanding.
 struct Anchor {
     copy: Copy,
-    descriptor: twolane::offload::dsa::abi::Descriptor,
+    descriptor: Descriptor,
 }
 
 impl Anchor {
     fn drop_into(copies: &Copies, null: &NullQueue) -> Result<Self, String> {
         let copy = copies.copy(vec![1; BYTES], vec![0; BYTES]);
-        let submitted = null.take().map_err(|error| error.to_string())?;
+        let submitted = taken(null)?;
         let [descriptor] = submitted[..] else { return Err(format!("{} descriptors for one copy", submitted.len())) };
         Ok(Self { copy, descriptor })
     }
