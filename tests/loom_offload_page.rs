@@ -215,10 +215,10 @@ fn each_operation_of_a_backlog_is_submitted_once() {
             if full.swap(0, Relaxed) == 1 {
                 return backlog.put_back(slots);
             }
-            for slot in 0..2 {
+            for (slot, count) in submitted.iter().enumerate() {
                 if slots >> slot & 1 != 0 {
                     descriptors.touch(1 << slot);
-                    submitted[slot].fetch_add(1, Relaxed);
+                    count.fetch_add(1, Relaxed);
                 }
             }
         }

@@ -16,7 +16,7 @@ impl Doorbell {
 
     pub fn ring(&self) {
         // The futex is woken already, and this lane has no eventfd.
-        let (Wake::NotNeeded | Wake::Futex | Wake::Eventfd) = self.0.ring();
+        let (Wake::NotNeeded | Wake::Futex | Wake::Eventfd) = self.0.ring(|| ());
     }
 
     /// Waits as a lane does, once its pollers' `before_wait` was called. `pass` is the full pass; `true` keeps the lane awake.
