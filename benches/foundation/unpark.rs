@@ -5,8 +5,9 @@
 //! so the cpu has been idle for as long before each: `park_after` is at its least, so that the lane is blocked again at once. A
 //! slot is 14 wakes of each; undisturbed slots make 2 000 of each and more. Figure: ratio of the medians.
 //!
-//! **Reference.** [`wakes`](crate::reference::wakes): a thread in a bare futex wait, or in `epoll_wait` with an eventfd. The lane
-//! blocks on a futex if none of its pollers has a descriptor, and in epoll otherwise.
+//! **Reference.** [`wakes`](crate::reference::wakes): a thread in a bare futex wait, or in `epoll_wait` with an eventfd; A and A' are
+//! two of them, so that no thread's stack and descriptors are warmer than another's. The lane blocks on a futex if none of its pollers has a
+//! descriptor, and in epoll otherwise.
 //!
 //! **Bound.** 1.2. A lane that never parks would get far less than 1, so a lane that was not parked is an error.
 //!
@@ -40,24 +41,38 @@ const LOST: Duration = Duration::from_secs(1);
 const BOUND: Bound = Bound::AtMost(1.2);
 
 pub fn ratio_futex(machine: &Machine) -> Result<Figure, String> {
-    let waiter = Arc::new(FutexWaiter::new());
-    let serve = Arc::clone(&waiter);
-    let reference = Reference { note: &waiter.note, wake: &|| waiter.wake(), end: &|| waiter.end() };
+    let waiters = [Arc::new(FutexWaiter::new()), Arc::new(FutexWaiter::new())];
+    let references = waiters.each_ref().map(|waiter| Reference {
+        note: &waiter.note,
+        wake: Box::new(|| waiter.wake()),
+        end: Box::new(|| waiter.end()),
+    });
+    let serve = waiters.each_ref().map(|waiter| {
+        let waiter = Arc::clone(waiter);
+        move || waiter.serve()
+    });
     let poller = |note: Arc<Note>| Ok(poll_fn(move |_: &mut PollCx<'_>| answer(&note)).ring());
-    ratio(machine, "unpark_ratio_futex", reference, move || serve.serve(), poller)
+    ratio(machine, "unpark_ratio_futex", references, serve, poller)
 }
 
 pub fn ratio_epoll(machine: &Machine) -> Result<Figure, String> {
-    let waiter = Arc::new(EpollWaiter::new()?);
-    let serve = Arc::clone(&waiter);
-    let reference = Reference { note: &waiter.note, wake: &|| waiter.wake(), end: &|| waiter.end() };
+    let waiters = [Arc::new(EpollWaiter::new()?), Arc::new(EpollWaiter::new()?)];
+    let references = waiters.each_ref().map(|waiter| Reference {
+        note: &waiter.note,
+        wake: Box::new(|| waiter.wake()),
+        end: Box::new(|| waiter.end()),
+    });
+    let serve = waiters.each_ref().map(|waiter| {
+        let waiter = Arc::clone(waiter);
+        move || waiter.serve()
+    });
     let silent = UdpSocket::bind("127.0.0.1:0").map_err(|error| format!("bind 127.0.0.1:0: {error}"))?;
     let poller = |note: Arc<Note>| {
         poll_fn(move |_: &mut PollCx<'_>| answer(&note))
             .fd(&silent)
             .map_err(|error| format!("a second descriptor: {error}"))
     };
-    ratio(machine, "unpark_ratio_epoll", reference, move || serve.serve(), poller)
+    ratio(machine, "unpark_ratio_epoll", references, serve, poller)
 }
 
 fn answer(note: &Note) -> Progress {
@@ -66,32 +81,33 @@ fn answer(note: &Note) -> Progress {
 
 struct Reference<'a> {
     note: &'a Note,
-    wake: &'a dyn Fn(),
-    end: &'a dyn Fn(),
+    wake: Box<dyn Fn() + 'a>,
+    end: Box<dyn Fn() + 'a>,
 }
 
 fn ratio<F>(
     machine: &Machine,
     name: &'static str,
-    reference: Reference<'_>,
-    serve: impl FnOnce() + Send + 'static,
+    references: [Reference<'_>; 2],
+    serve: [impl FnOnce() + Send + 'static; 2],
     poller: impl Fn(Arc<Note>) -> Result<PollFn<F>, String>,
 ) -> Result<Figure, String>
 where
     F: FnMut(&mut PollCx<'_>) -> Progress + Send + 'static,
 {
     let lanes = Lanes::start(builder().park_after(PARK_AFTER))?;
-    let seat = Seat::on(machine.poll)?;
-    let serving = seat.start(serve);
+    let seats = [Seat::on(machine.poll)?, Seat::on(machine.poll)?];
+    let [first, second] = serve;
+    let serving = [seats[0].start(first), seats[1].start(second)];
     let note = Arc::new(Note::new());
     let handle = lanes.runtime.spawn_poller(Where::Any, "woken", poller(Arc::clone(&note))?);
     let handle = handle.map_err(|error| error.to_string())?;
     let _pinned = cpu::pin(machine.compute)?;
 
-    let measured = measure(machine, &lanes, &seat, &reference, &handle, &note);
+    let measured = measure(machine, &lanes, &seats, &references, &handle, &note);
 
-    (reference.end)();
-    serving.wait()?;
+    references.iter().for_each(|reference| (reference.end)());
+    serving.into_iter().try_for_each(|serving| serving.wait())?;
     handle.stop();
     handle.join().map(drop).map_err(|error| error.to_string())?;
     let Wakes { a, ours, a_again, slots } = measured?;
@@ -124,14 +140,14 @@ struct Wakes {
 fn measure<R: Send + 'static>(
     machine: &Machine,
     lanes: &Lanes,
-    seat: &Seat,
-    reference: &Reference<'_>,
+    seats: &[Seat],
+    references: &[Reference<'_>; 2],
     handle: &PollerHandle<R>,
     note: &Note,
 ) -> Result<Wakes, String> {
-    let threads = lanes.thread_ids().into_iter().chain([seat.id(), cpu::thread_id()]);
+    let threads = lanes.thread_ids().into_iter().chain(seats.iter().map(Seat::id)).chain([cpu::thread_id()]);
     let witness = Witness::new(machine.cpus(), threads);
-    let bare = || one(reference.note, reference.wake);
+    let bare = |reference: &Reference<'_>| one(reference.note, &*reference.wake);
     let ours = || one(note, &|| handle.ring());
     let mut wakes = Wakes::default();
     one(note, &|| handle.ring())?; // the first finds a lane that has just adopted a poller
@@ -139,7 +155,9 @@ fn measure<R: Send + 'static>(
     let mut rung = 0;
     for _ in 0..SLOTS_MAX {
         let (slot, clean) = witness.watch(|| {
-            (0..WAKES).map(|_| Ok((bare()?, ours()?, bare()?))).collect::<Result<Vec<(f64, f64, f64)>, String>>()
+            (0..WAKES)
+                .map(|_| Ok((bare(&references[0])?, ours()?, bare(&references[1])?)))
+                .collect::<Result<Vec<(f64, f64, f64)>, String>>()
         });
         let slot = slot?;
         rung += slot.len() as u64;

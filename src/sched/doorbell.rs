@@ -1,6 +1,6 @@
 //! The line that everybody writes to wake a lane, and the only way in which a lane blocks.
 //!
-//! Two words, nothing else, on lines of their own: the lane reads them all the time and writes nothing there between arming a
+//! Two words and a note, on lines of their own: the lane reads them all the time and writes nothing there between arming a
 //! wait and waiting. `README.md` beside this file states the protocol; the step names in the comments are from there.
 //!
 //! Claim: after [`Doorbell::ring`] the lane looks at everything that was published before the ring, however the ring meets its
@@ -49,11 +49,25 @@ pub(crate) struct Epoch(u32);
 pub(crate) struct Doorbell {
     epoch: Futex,
     parked: AtomicU32,
+    /// When the lane was last rung out of a park, in ticks, if by somebody with a clock. Here, since the woken takes this line anyway; not an
+    /// atomic of the models, since no step of the protocol reads it.
+    rung_at: std::sync::atomic::AtomicU64,
 }
 
 impl Doorbell {
     pub(crate) fn new() -> Self {
-        Self { epoch: Futex::new(0), parked: AtomicU32::new(AWAKE) }
+        Self { epoch: Futex::new(0), parked: AtomicU32::new(AWAKE), rung_at: std::sync::atomic::AtomicU64::new(0) }
+    }
+
+    /// Notes when somebody rings the lane out of its park, in ticks: for whoever makes the system call.
+    pub(crate) fn note_ring(&self, now: u64) {
+        // Relaxed: a measure of wakes, in which a value that comes late is left out.
+        self.rung_at.store(now, Relaxed);
+    }
+
+    /// The last note.
+    pub(crate) fn rung_at(&self) -> u64 {
+        self.rung_at.load(Relaxed) // Relaxed: see `note_ring`.
     }
 
     /// *ReadEpoch*. Take it before looking at inbox, queues and pollers: what is published later changes the epoch.

@@ -4,7 +4,6 @@
 //! The steps are those of `README.md`: arm the pollers, *Offer* (sleeper, lender or neither), *Announce* with *SleepFence*, one full pass,
 //! re-check, block; then everything backwards.
 
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::current::Doing;
@@ -147,10 +146,10 @@ impl Worker {
             ParkIn::Futex => lane.doorbell.block(self.seen, timeout),
         }
         self.stamp = self.clock.now();
-        let cpu = self.cpu_ticks();
-        self.ledger.park_ends(self.stamp, cpu, &lane.times);
-        // Relaxed: see `Shared::ring`. A note that is older than this park is of a ring that lost its way; one that comes later is left out.
-        let rung_at = Ticks(self.own().rung_at.swap(0, Relaxed));
+        // Not settled: a system call would come before the pollers. The next park, or the window's end, does it.
+        self.ledger.park_ends(self.stamp, &lane.times);
+        // A note that is older than this park is of a ring that lost its way, or of one long heeded; one that comes later is left out.
+        let rung_at = Ticks(lane.doorbell.rung_at());
         let from = if rung_at > began { Some(rung_at) } else { until.filter(|until| *until > began) };
         let wake = from.filter(|from| *from <= self.stamp).map(|from| self.stamp.since(from).max(1));
         (self.stamp.since(began).max(1), wake)

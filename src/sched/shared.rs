@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
@@ -56,8 +56,6 @@ pub(crate) struct Lane {
     pub counters: LaneCounters,
     pub times: Totals,
     pub kinds: Kinds,
-    /// When somebody rang it out of its park, in ticks; 0 if nobody did since it lay down. Written by whoever makes the system call.
-    pub rung_at: AtomicU64,
     /// What a poll lane that shares its core asks of this lane; see [`Rest`].
     pub rest: CachePadded<Rest>,
     /// With what it waits, once it has started.
@@ -161,7 +159,6 @@ impl Shared {
             counters: LaneCounters::default(),
             times: Totals::new(),
             kinds: Kinds::new(),
-            rung_at: AtomicU64::new(0),
             rest: CachePadded::new(Rest::default()),
             waits: OnceCell::new(),
         };
@@ -313,9 +310,7 @@ impl Shared {
     /// Makes a lane look at everything again, whatever it does.
     pub(crate) fn ring(&self, lane: usize) {
         let lane = self.lane(lane);
-        // Relaxed: a measure of wakes, in which a value that comes late is left out.
-        let note = || lane.rung_at.store(self.clock.now().0, Relaxed);
-        lane.carry_out(lane.doorbell.ring(note));
+        lane.carry_out(lane.doorbell.ring(|| lane.doorbell.note_ring(self.clock.now().0)));
     }
 
     /// What users ring a lane by.
