@@ -9,6 +9,8 @@
 //! here as its source has it.
 
 #[cfg(not(twolane_loom))]
+mod direct;
+#[cfg(not(twolane_loom))]
 mod enqcmd;
 #[cfg(not(twolane_loom))]
 mod lineage;
@@ -32,6 +34,8 @@ mod write;
 use std::fmt;
 
 use super::abi::Descriptor;
+#[cfg(not(twolane_loom))]
+pub(crate) use direct::Direct;
 #[cfg(not(twolane_loom))]
 pub(crate) use lineage::Lineage;
 #[cfg(all(any(test, feature = "sim"), not(twolane_loom)))]
@@ -104,6 +108,12 @@ pub(crate) trait Portal: Send + Sync + fmt::Debug {
     /// - its completion record is zeroed, 32-byte aligned, not in use by another operation, and stays mapped;
     /// - on a dedicated queue, no more than the queue's size are outstanding (the device drops the rest without a word).
     unsafe fn submit(&self, descriptor: &Descriptor) -> Submitted;
+
+    /// A way that needs no call, where a single store is all that a submission takes, and always is accepted.
+    #[cfg(not(twolane_loom))]
+    fn direct(&self) -> Option<Direct> {
+        None
+    }
 
     /// Hands over descriptors in their order: how many were accepted, and why it stopped ([`Submitted::Accepted`] when all were). One fence, and
     /// where the way allows it one system call, for all of them.
