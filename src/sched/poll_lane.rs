@@ -224,21 +224,31 @@ impl Worker {
             _ => bell,
         };
         // Asked only where it makes a difference.
-        let wakeup = Some(wakeup).filter(|_| !self.waiter.monitors() || self.false_wakes.may_watch());
+        let watched = self.waiter.monitors() || matches!(wakeup, Wakeup::Peek(_));
+        let wakeup = Some(wakeup).filter(|_| !watched || self.false_wakes.may_watch());
         let dozed = self.waiter.doze(&self.clock, self.stamp, ticks, wakeup, || doorbell.epoch() != self.seen);
         let took = dozed.until.since(self.stamp);
         self.ledger.add(Time::Doze, took);
         self.stamp = dozed.until;
         let monitored = matches!(dozed.how, How::Monitored(..));
+        // A look at the poller's word between two slices of PAUSEs showed something.
+        let cut = dozed.how == How::Pauses && dozed.ended == Ended::Early;
         match wait {
             Wait::Watch if monitored => self.controller.watched(took),
+            // The event came since the look before.
+            _ if cut => self.controller.watched(took),
             Wait::Watch | Wait::Doze => self.controller.dozed(ticks, took),
         }
         let rung = dozed.ended == Ended::Interrupted;
-        let early = monitored && matches!(dozed.ended, Ended::Early | Ended::Interrupted);
-        self.woken = (rung || early).then_some(Woken { rung, monitored: early });
+        let early = cut || monitored && matches!(dozed.ended, Ended::Early | Ended::Interrupted);
+        self.woken = (rung || early).then_some(Woken { rung, watched: early });
+        // Until the pass finds something: a word that shows what its poller does not care for cuts no second doze short.
+        self.unquiet |= cut;
         let counters = &self.own().counters;
         counters.dozes.add(1);
+        if cut {
+            counters.cut_dozes.add(1);
+        }
         if monitored {
             counters.monitored_dozes.add(1);
         }
@@ -299,7 +309,7 @@ impl Worker {
     fn learn(&mut self, swept: &Swept) {
         if let Some(woken) = self.woken.take() {
             let for_nothing = swept.events == 0 && !swept.housekeeping && !swept.ended;
-            let verdict = woken.monitored && self.false_wakes.ended_early(for_nothing);
+            let verdict = woken.watched && self.false_wakes.ended_early(for_nothing);
             let counters = &self.own().counters;
             if woken.rung && for_nothing {
                 counters.doze_false_wakes.add(1);

@@ -371,9 +371,9 @@ fn presets_mean_what_their_table_says() {
         (got.duty, got.mean - tight.mean, got.worst)
     };
     for (etiquette, pass, duty, mean_most, max) in [
-        (Etiquette::Balanced, 40, 0.88, 500.0, 4 * US),
-        (Etiquette::Balanced, 170, 0.86, 500.0, 4 * US),
-        (Etiquette::Balanced, 2_000, 0.33, 500.0, 4 * US),
+        (Etiquette::Balanced, 40, 0.88, 400.0, 4 * US),
+        (Etiquette::Balanced, 170, 0.83, 400.0, 4 * US),
+        (Etiquette::Balanced, 2_000, 0.28, 400.0, 4 * US),
         (Etiquette::Polite, 40, 0.95, 5_000.0, 25 * US),
         (Etiquette::Polite, 170, 0.95, 5_000.0, 25 * US),
         (Etiquette::Polite, 2_000, 0.84, 5_000.0, 25 * US),
