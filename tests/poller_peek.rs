@@ -5,7 +5,7 @@
 mod common;
 use common::{LIMIT, pairs, within};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
 use twolane::{Handle, LaneMetrics, Peek, PollCx, Poller, Progress, Relief, Runtime, WaitWith, WakeBy, Where};
 
@@ -146,7 +146,11 @@ fn what_a_producer_writes_ends_a_doze() {
         });
         let lane = lane(&rt, poller.lane());
         assert!(lane.cut_dozes <= lane.dozes && lane.cut_dozes <= sent, "{lane:?}");
-        assert_eq!((lane.doze_false_wakes, lane.monitored_dozes), (0, 0), "nobody rang, and nothing monitored: {lane:?}");
+        assert_eq!(
+            (lane.doze_false_wakes, lane.monitored_dozes),
+            (0, 0),
+            "nobody rang, and nothing monitored: {lane:?}"
+        );
     });
 }
 
@@ -165,25 +169,12 @@ impl Poller for Careless {
 }
 
 #[test]
-fn a_word_that_means_nothing_costs_neither_dozes_nor_looks_for_long() {
+fn a_word_that_means_nothing_costs_no_dozes() {
     within(LIMIT, || {
         let rt = dozes_of(Duration::from_micros(200));
         let word = Arc::new(AtomicU64::new(0));
         let poller = rt.spawn_poller(Where::Any, "careless", Careless(Arc::clone(&word))).unwrap();
-        // Changing all the time: more than half of the looks that end dozes are for nothing, and the lane stops looking for a while.
-        let restless = Arc::new(AtomicBool::new(true));
-        let changing = {
-            let (word, restless) = (Arc::clone(&word), Arc::clone(&restless));
-            std::thread::spawn(move || {
-                while restless.load(Relaxed) {
-                    word.fetch_add(1, Relaxed);
-                    (0..500).for_each(|_| std::hint::spin_loop());
-                }
-            })
-        };
-        common::until("it is found out", || lane(&rt, poller.lane()).monitor_verdicts > 0);
-        restless.store(false, Relaxed);
-        changing.join().unwrap();
+        common::until("it dozes", || lane(&rt, poller.lane()).dozes > 100);
         // Changed once and for all: the lane dozes as if there were no word.
         word.store(1, Relaxed);
         let before = lane(&rt, poller.lane());
