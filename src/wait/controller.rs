@@ -588,6 +588,11 @@ impl Controller {
     fn plan_anew(&mut self, seen: &Observation) {
         // Where nothing but the overshoot keeps the lane from waiting, no wait would tell that it is over.
         self.overshoot -= self.overshoot / AVERAGE_OVER;
+        self.planned = Planned { scale: self.budget.scale(), settled: 0 };
+        if self.bounds.mean == 0 && self.bounds.park == Park::Never {
+            // Nothing is asked of it, and a lane that may add no latency has no time to spare.
+            return;
+        }
         let pass = self.pass / AVERAGE_OVER;
         let loss = pass + self.overshoot / AVERAGE_OVER;
         let costs = Costs {
@@ -599,8 +604,7 @@ impl Controller {
             seldom: self.bounds.park_after.saturating_mul(SELDOM_TIMES) as f32,
             store_exit: seen.can_watch.then_some((self.exit / AVERAGE_OVER) as f32),
         };
-        self.gaps.plan(self.budget.scale(), &costs, &mut self.plan);
-        self.planned = Planned { scale: self.budget.scale(), settled: 0 };
+        self.gaps.plan(self.planned.scale, &costs, &mut self.plan);
     }
 
     /// Idle time starts anew, and with it everything that grows with it.
