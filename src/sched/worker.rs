@@ -55,6 +55,8 @@ pub(crate) struct Worker {
     pub(super) clock: Clock,
     /// The last look at the clock: where the stretch of time that is not booked yet began.
     pub(super) stamp: Ticks,
+    /// When calls were timed last.
+    pub(super) timed_at: Ticks,
     /// The doorbell's epoch up to which everything was looked at.
     pub(super) seen: Epoch,
     /// Set while the lane is counted as searching.
@@ -186,6 +188,7 @@ impl Worker {
             beside,
             clock,
             stamp: clock.now(),
+            timed_at: Ticks::default(),
             seen: shared.lane(lane).doorbell.epoch(),
             searching: None,
             out_of_tasks: None,
@@ -223,7 +226,7 @@ impl Worker {
                 Playing::Shared => self.shared_turn(),
             }
             if self.ledger.due(self.stamp) {
-                self.settle();
+                self.window_over();
             }
         }
         self.end();
@@ -353,6 +356,20 @@ impl Worker {
 
     pub(super) fn cpu_ticks(&self) -> u64 {
         self.clock.ticks_from_ns(thread_cpu_ns())
+    }
+
+    /// A window of the ledger is over, or a park: settles it, and has the calls of the next pass timed.
+    #[cold]
+    fn window_over(&mut self) {
+        // After a park nothing comes before the pollers, least of all a system call.
+        if self.parked.is_none() {
+            self.settle();
+        }
+        match self.playing() {
+            Playing::Poll => self.timed_turn(false),
+            Playing::Shared => self.timed_turn(true),
+            Playing::Compute => {}
+        }
     }
 
     #[cold]
