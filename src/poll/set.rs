@@ -225,7 +225,7 @@ impl PollerSet {
         cx: &mut PollCx<'_>,
         now: Ticks,
         sweep: Sweep,
-        call: impl Fn(&mut dyn AnyPoller, &mut PollCx<'_>) -> Progress,
+        call: impl Fn(&mut dyn AnyPoller, &mut PollCx<'_>) -> Progress + Copy,
         ticks_of: impl Fn(Duration) -> u64,
         mut deadline: impl FnMut(Ticks, PollerId),
     ) -> Swept {
@@ -234,7 +234,7 @@ impl PollerSet {
         while at < self.slots.len() {
             // One guard for the whole sweep: it costs nothing until somebody panics, and `at` says who did.
             let outcome = catch_unwind(AssertUnwindSafe(|| {
-                self.sweep_from(&mut at, cx, now, sweep, &mut swept, &call, &ticks_of, &mut deadline)
+                self.sweep_from(&mut at, cx, now, sweep, &mut swept, call, &ticks_of, &mut deadline)
             }));
             let end = match outcome {
                 Ok(None) => break,
@@ -257,7 +257,7 @@ impl PollerSet {
         now: Ticks,
         sweep: Sweep,
         swept: &mut Swept,
-        call: &impl Fn(&mut dyn AnyPoller, &mut PollCx<'_>) -> Progress,
+        call: impl Fn(&mut dyn AnyPoller, &mut PollCx<'_>) -> Progress,
         ticks_of: &impl Fn(Duration) -> u64,
         deadline: &mut impl FnMut(Ticks, PollerId),
     ) -> Option<End> {
