@@ -162,8 +162,8 @@ pub struct LaneMetrics {
     pub waits: Option<WaitReport>,
     /// Dozes ended by the doorbell for nothing: no poller and no inbox had anything.
     pub doze_false_wakes: u64,
-    /// Dozes of PAUSEs that ended before their time because the word of the only poller awake (its [`Peek`](crate::Peek)) was written: it is looked
-    /// at every eight PAUSEs.
+    /// Dozes of PAUSEs that ended because the word of the only poller awake (its [`Peek`](crate::Peek)) was written: it is looked at every eight
+    /// PAUSEs.
     pub cut_dozes: u64,
     /// Waits in which an instruction watched a word for a store.
     pub monitored_dozes: u64,

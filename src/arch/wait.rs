@@ -136,7 +136,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Whether the word looks as it did: for architectures that arm and compare in two steps, and for waits that no store ends. After `false`, what
+    /// Whether the word looks as it did: for architectures that arm and compare in two steps, and for rows of PAUSEs. After `false`, what
     /// its writer wrote before it is visible.
     #[inline(always)]
     pub(crate) fn is_quiet(&self) -> bool {

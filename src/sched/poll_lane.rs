@@ -282,7 +282,7 @@ impl Worker {
         self.ledger.add(Time::Doze, took);
         self.stamp = dozed.until;
         let monitored = matches!(dozed.how, How::Monitored(..));
-        // A look at the poller's word between two slices of PAUSEs showed something.
+        // A look at the poller's word after a slice of PAUSEs showed something.
         let cut = dozed.how == How::Pauses && dozed.ended == Ended::Early;
         match wait {
             Wait::Watch if monitored => self.controller.watched(took),
