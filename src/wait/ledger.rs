@@ -276,6 +276,18 @@ mod tests {
     }
 
     #[test]
+    fn a_window_can_be_over_early_and_the_next_one_is_whole() {
+        let (mut ledger, totals) = (Ledger::new(Ticks(0), 0, MS), Totals::new());
+        assert!(!ledger.due(Ticks(MS - 1)) && ledger.due(Ticks(MS)));
+        ledger.hasten();
+        assert!(ledger.due(Ticks(1)));
+        ledger.add(Kind::Empty, 10);
+        ledger.settle(Ticks(10), 10, &totals);
+        assert!(!ledger.due(Ticks(MS + 9)) && ledger.due(Ticks(MS + 10)));
+        assert_eq!(totals.read(Ticks(10)).empty, 10, "nothing is lost by it");
+    }
+
+    #[test]
     fn a_park_is_seen_while_it_lasts() {
         let totals = Totals::new();
         let mut ledger = Ledger::new(Ticks(1_000), 0, 100);
