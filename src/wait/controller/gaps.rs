@@ -418,6 +418,34 @@ mod tests {
     }
 
     #[test]
+    fn a_lull_spends_by_what_ends_lulls_and_by_what_follows() {
+        // A lull of some octave, ended by so many events at once, after as many short stretches with one event each.
+        let share_at = |idle: u64, lumps: &[(u64, f32)], short: u32, came: u32| {
+            let mut gaps = Gaps::new();
+            for &(lull, events) in lumps {
+                gaps.record(lull, events, events as u32);
+                (0..short).for_each(|_| gaps.record(1_000, 1.0, came));
+            }
+            let mut plan = Plan::new();
+            gaps.plan(5.0, &costs(), &mut plan);
+            f64::from(plan.at(idle).share) / f64::from(1 << SHARE_FRACTION)
+        };
+        let lulls = [(100_000, 4.0), (400_000, 4.0), (1_600_000, 4.0), (6_400_000, 4.0)];
+        for (idle, lumps, short, came, wanted, why) in [
+            (1_000, &lulls[..], 50, 1, 0.55..0.70, "one by one: events of short stretches are not late together"),
+            (50_000, &lulls, 10, 1, 0.13..0.20, "four together, as lulls beyond say, though none ended so soon"),
+            (200_000, &lulls, 10, 1, 0.13..0.20, "between two lulls that were seen"),
+            (50_000_000, &lulls, 100, 1, 0.19..0.24, "nobody got so far: as below, and as seldom as can be"),
+            (50_000, &lulls, 100, 1, 0.17..0.20, "a hundred events between two lulls earn some of a debt back"),
+            (50_000, &lulls, 100, 2, 0.19..0.24, "two hundred earn all of it back"),
+            (1_000, &[], 0, 0, 0.54..0.56, "nothing seen: an event at a time"),
+        ] {
+            let got = share_at(idle, lumps, short, came);
+            assert!(wanted.contains(&got), "{why}: {got}");
+        }
+    }
+
+    #[test]
     fn what_was_seen_long_ago_fades() {
         let mut gaps = Gaps::new();
         for _ in 0..3 * MEMORY as u32 {
