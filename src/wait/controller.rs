@@ -579,7 +579,9 @@ impl Controller {
     /// How much of the wait made the events of a later pass of the busy period late, times 2^[`FADE_FRACTION`].
     ///
     /// What the pass before did not find came after that had begun, and is late by no more than that took, however long the wait
-    /// was. Only a poller that takes so many events a call leaves some behind, and takes as many again in the next.
+    /// was. Only a poller that takes so many events a call leaves some behind, and takes as many again in the next: then they count as
+    /// late by the wait, a third less with each pass. Among several pollers, one that leaves some behind may go unnoticed for the
+    /// pass in which another finds less than before; strict accounting knows no such guess.
     fn late_part(&self, events: u32) -> u64 {
         let Busy { fade, batch, beyond, span, .. } = self.busy;
         if self.bounds.charge == Charge::Strict || events >= batch {

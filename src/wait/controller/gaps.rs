@@ -67,7 +67,7 @@ pub(super) struct Gaps {
     squares: [f32; BINS],
     stretches: f32,
     all_events: f32,
-    /// Events of all busy periods, late or not.
+    /// Events of all busy periods, late or not, [`EVENTS_MAX`] of each at most.
     came: f32,
 }
 
@@ -250,8 +250,9 @@ impl Gaps {
 
     /// What a wait may spend of the balance, for each of the events that would be late together.
     ///
-    /// Lulls are few, and each ends in a bin of its own: a bin alone would tell little of how many events that brings. So an octave
-    /// asks those above it as well, and what is known below it where they know nothing.
+    /// Lulls are few, and hardly two end in the same bin: one alone tells by chance how many events end a lull, and a wait that is too
+    /// long by chance overdraws the account for the whole of the next lull. So what ended longer lulls counts as well; and where
+    /// nothing lasted so long, what is known of shorter ones.
     fn share(&self, lasting: &[f32; BINS + 1], events_each: f32, plan: &mut Plan) {
         let mut above = [(0.0_f32, 0.0_f32); OCTAVES];
         let (mut events, mut squares) = (0.0, 0.0);
@@ -261,7 +262,7 @@ impl Gaps {
             squares = squares * REACH + self.squares[bins].iter().sum::<f32>();
             above[octave] = (events, squares);
         }
-        // Events that an event is late with, itself included.
+        // Events that an event is late together with, itself included: the mean weighted by itself.
         let mut together = events_each;
         for (octave, (events, squares)) in above.into_iter().enumerate() {
             together = (squares + PRIOR_TOGETHER * together) / (events + PRIOR_TOGETHER);
@@ -419,7 +420,7 @@ mod tests {
 
     #[test]
     fn a_lull_spends_by_what_ends_lulls_and_by_what_follows() {
-        // A lull of some octave, ended by so many events at once, after as many short stretches with one event each.
+        // Lulls ended by so many events at once, with short stretches between them that one late event ends, and `came` in all.
         let share_at = |idle: u64, lumps: &[(u64, f32)], short: u32, came: u32| {
             let mut gaps = Gaps::new();
             for &(lull, events) in lumps {
