@@ -19,6 +19,7 @@
 mod clock;
 mod finding;
 mod isolation;
+mod lane_waits;
 mod machine;
 mod print;
 mod process;
@@ -35,8 +36,10 @@ use std::path::{Path, PathBuf};
 
 use crate::offload::dsa::discover::Places;
 use crate::topology::Topology;
+use crate::wait::WaitWith;
 
 pub use finding::{Finding, Severity, Topic};
+pub use lane_waits::LaneWaits;
 pub use processor::Instructions;
 pub use queues::{WorkQueue, WorkQueueNode};
 
@@ -46,13 +49,14 @@ pub struct Roots {
     root: PathBuf,
     live: bool,
     dsa: Places,
+    wait_with: WaitWith,
 }
 
 impl Roots {
     /// This machine, as the calling thread may use it. Instructions are those that the cpu states.
     #[must_use]
     pub fn live() -> Self {
-        Self { root: PathBuf::from("/"), live: true, dsa: Places::default() }
+        Self { root: PathBuf::from("/"), live: true, dsa: Places::default(), wait_with: WaitWith::default() }
     }
 
     /// The machine whose `sys`, `proc` and `dev` lie under `root`: a snapshot of another one, or a host tree of the
@@ -60,13 +64,21 @@ impl Roots {
     #[must_use]
     pub fn under(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
-        Self { dsa: Places::under(&root), root, live: false }
+        Self { dsa: Places::under(&root), root, live: false, wait_with: WaitWith::default() }
     }
 
     /// With work queues described elsewhere: what `TWOLANE_DSA_SYSFS` and `TWOLANE_DSA_DEV` are to a runtime.
     #[must_use]
     pub fn dsa(mut self, places: Places) -> Self {
         self.dsa = places;
+        self
+    }
+
+    /// As lanes would be told to wait: by [`Builder::wait_with`](crate::Builder::wait_with), or by `TWOLANE_WAIT`. What they would make of it is tested on
+    /// this machine only.
+    #[must_use]
+    pub fn wait_with(mut self, with: WaitWith) -> Self {
+        self.wait_with = with;
         self
     }
 
@@ -87,6 +99,8 @@ pub struct Report {
     pub topology: Option<Topology>,
     /// Instructions that matter for waiting and for work queues.
     pub instructions: Instructions,
+    /// With what lanes would wait, as their own test finds; `None` of a machine that is not this one.
+    pub lane_waits: Option<LaneWaits>,
     /// DSA work queues, by name.
     pub work_queues: Vec<WorkQueue>,
     /// What is worth knowing, by topic, in a fixed order.
@@ -113,7 +127,8 @@ impl Report {
 /// (or run `twolane doctor`) where the service runs: in its container, as its user.
 ///
 /// Never fails: what cannot be read is a finding. Takes about as long as [`Topology::read`], which is milliseconds on
-/// small machines and well under a second on the largest.
+/// small machines and well under a second on the largest; of this machine, some milliseconds more, mostly asleep, for a short test of the
+/// instructions that wait.
 #[must_use]
 pub fn examine(roots: &Roots) -> Report {
     let seen = seen::Seen::read(roots);
@@ -132,6 +147,7 @@ pub fn examine(roots: &Roots) -> Report {
         root: roots.root.clone(),
         topology: seen.topology.ok(),
         instructions: seen.processor.instructions,
+        lane_waits: seen.lane_waits,
         work_queues: queues::all(seen.survey),
         findings,
     }

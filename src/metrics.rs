@@ -62,6 +62,7 @@ pub(crate) struct LaneCounters {
     pub instruction_dozes: Count,
     pub os_limited_dozes: Count,
     pub doze_false_wakes: Count,
+    pub cut_dozes: Count,
     pub monitored_dozes: Count,
     pub monitor_verdicts: Count,
     pub steps_aside: Count,
@@ -161,9 +162,13 @@ pub struct LaneMetrics {
     pub waits: Option<WaitReport>,
     /// Dozes ended by the doorbell for nothing: no poller and no inbox had anything.
     pub doze_false_wakes: u64,
+    /// Dozes of PAUSEs that ended because the word of the only poller awake (its [`Peek`](crate::Peek)) was written: it is looked at every eight
+    /// PAUSEs.
+    pub cut_dozes: u64,
     /// Waits in which an instruction watched a word for a store.
     pub monitored_dozes: u64,
-    /// Times that more than half of the early ends of such waits were for nothing, so that the lane waited for the time alone for a while.
+    /// Times that more than half of the early ends of waits that watched a word, either way, were for nothing, so that the lane waited for the time
+    /// alone for a while.
     pub monitor_verdicts: u64,
     /// Times that the lane let others have its cpu instead of waiting in user mode.
     pub steps_aside: u64,

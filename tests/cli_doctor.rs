@@ -92,6 +92,7 @@ fn json_has_the_keys_that_the_help_promises() {
     assert!(machine["quota"].is_null());
     assert_eq!(report["instructions"]["waitpkg"], true);
     assert_eq!(report["instructions"]["enqcmd"], false);
+    assert!(report["waits"].is_null(), "another machine's waits cannot be tried");
     assert_eq!(report["work_queues"], Value::Array(Vec::new()));
     for finding in report["findings"].as_array().unwrap() {
         for key in ["id", "topic", "severity", "what", "why"] {
@@ -99,6 +100,35 @@ fn json_has_the_keys_that_the_help_promises() {
         }
         assert!(finding["remedy"].is_array() && finding["seen_on_hardware"].is_boolean(), "{finding:#}");
     }
+}
+
+#[test]
+fn what_lanes_of_this_machine_would_wait_with_and_what_they_were_told() {
+    for (told, id) in [(None, None), (Some("pause"), Some("waits.told")), (Some("light"), Some("waits.told"))] {
+        let doctor = |more: &[&str]| {
+            let mut command = command(&[&["doctor"], more].concat());
+            if let Some(told) = told {
+                command.env("TWOLANE_WAIT", told);
+            }
+            run(&mut command)
+        };
+        let report: Value = serde_json::from_str(&doctor(&["--json"]).out).unwrap();
+        let waits = &report["waits"];
+        assert_eq!(waits["wanted"], told.unwrap_or("auto"));
+        assert!(waits["cpu"].is_u64() && waits["overshoot_ns"].is_u64(), "{waits:#}");
+        // Where it is PAUSE only it says why, and then no store ends a wait either.
+        let pause_only = waits["instructions"] == "PAUSE";
+        assert_eq!(pause_only, waits["why_pause"].is_string(), "{waits:#}");
+        assert!(!pause_only || waits["why_no_monitor"].is_string(), "{waits:#}");
+        assert!(told != Some("pause") || pause_only, "{waits:#}");
+        assert_eq!(finding(&report, "waits.told").is_some(), id.is_some(), "{report:#}");
+        let lanes = finding(&report, "waits.lanes").unwrap();
+        assert!(lanes["what"].as_str().unwrap().contains(waits["instructions"].as_str().unwrap()), "{lanes:#}");
+        let printed = doctor(&[]).out;
+        assert!(printed.contains("Lanes here wait with"), "{printed}");
+        assert_eq!(printed.contains("unset TWOLANE_WAIT"), id.is_some(), "{printed}");
+    }
+    assert_refused(&run(command(&["doctor"]).env("TWOLANE_WAIT", "umwait")), &["TWOLANE_WAIT=umwait", "pause"]);
 }
 
 #[test]

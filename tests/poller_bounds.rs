@@ -46,7 +46,7 @@ fn the_tightest_bounds_of_a_lane_hold_while_their_poller_is_there() {
     let rt = builder().etiquette(Etiquette::Balanced).build().unwrap();
     let holds =
         |mean: Duration, max: Duration| move |lane: &LaneMetrics| is(lane.mean_added, mean) && is(lane.max_added, max);
-    let of_preset = holds(Duration::from_nanos(500), US(4));
+    let of_preset = holds(Duration::from_nanos(400), US(4));
     until(&rt, "the preset's", of_preset);
     let patient =
         rt.spawn_poller(Where::Lane(0), "patient", quiet().bounds(Bounds::new(US(50), US(100)).unwrap())).unwrap();
@@ -126,8 +126,8 @@ fn latency_that_waits_add_is_accounted_for() {
     let poller = rt.spawn_poller(Where::Lane(0), "by the clock", poller).unwrap();
     let lane = until(&rt, "charges", |lane| lane.added > Duration::ZERO && lane.events > 200);
     // 64 events' worth may be saved up and spent at once.
-    let granted = Duration::from_nanos(500) * u32::try_from(lane.events + 64).unwrap();
+    let granted = Duration::from_nanos(400) * u32::try_from(lane.events + 64).unwrap();
     assert!(lane.added <= granted + US(4) * 64, "{lane:?}");
-    assert!(lane.budget_ns <= 64 * 500 + 20, "{lane:?}");
+    assert!(lane.budget_ns <= 64 * 400 + 20, "{lane:?}");
     end(poller);
 }

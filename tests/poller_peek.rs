@@ -1,4 +1,5 @@
-//! A quiet peek spares the poller its calls, but not for longer than `peek_refresh`, unless it tells everything.
+//! A quiet peek spares the poller its calls, but not for longer than `peek_refresh`, unless it tells everything; and while there is one poller, its
+//! word ends dozes.
 #![allow(unsafe_code)] // Peek::new
 
 mod common;
@@ -6,7 +7,7 @@ use common::{LIMIT, pairs, within};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
-use twolane::{Peek, PollCx, Poller, Progress, WakeBy, Where};
+use twolane::{Handle, LaneMetrics, Peek, PollCx, Poller, Progress, Relief, Runtime, WaitWith, WakeBy, Where};
 
 /// Looks at the producer's word only when it is called.
 struct Ring {
@@ -115,5 +116,70 @@ fn what_came_before_the_park_is_not_slept_through() {
             poller.ring();
             common::until("it is found", || poller.stats().events == n);
         }
+    });
+}
+
+/// Long dozes, by PAUSE on every machine: looking at the word is the only way to end them early.
+fn dozes_of(max: Duration) -> Runtime {
+    let builder = pairs(1).relief(Relief::Always).wait_with(WaitWith::Pause);
+    builder.max_added(max).mean_added(max).peek_refresh(Duration::from_secs(3600)).build().unwrap()
+}
+
+fn lane(rt: &Handle, number: usize) -> LaneMetrics {
+    rt.metrics().lanes.swap_remove(number)
+}
+
+#[test]
+fn what_a_producer_writes_ends_a_doze() {
+    within(LIMIT, || {
+        let rt = dozes_of(Duration::from_millis(10));
+        let (produced, ring) = ring(true);
+        let poller = rt.spawn_poller(Where::Any, "ring", ring).unwrap();
+        // However short the dozes are at first, they grow while nothing comes.
+        let mut sent = 0;
+        common::until("a doze is cut short", || {
+            sent += 1;
+            produced.store(sent, Release);
+            common::until("it is called", || poller.stats().events == sent);
+            std::thread::sleep(Duration::from_millis(2));
+            lane(&rt, poller.lane()).cut_dozes > 0
+        });
+        let lane = lane(&rt, poller.lane());
+        assert!(lane.cut_dozes <= lane.dozes && lane.cut_dozes <= sent, "{lane:?}");
+        assert_eq!(
+            (lane.doze_false_wakes, lane.monitored_dozes),
+            (0, 0),
+            "nobody rang, and nothing monitored: {lane:?}"
+        );
+    });
+}
+
+/// Shows a word for which it does not care.
+struct Careless(Arc<AtomicU64>);
+
+impl Poller for Careless {
+    fn poll(&mut self, cx: &mut PollCx<'_>) -> Progress {
+        if cx.stopping() { Progress::Done } else { Progress::Idle }
+    }
+
+    fn peek(&self) -> Option<Peek<'_>> {
+        // SAFETY: the word is atomic, and this poller holds it as long as it lives.
+        unsafe { Peek::new(Arc::as_ptr(&self.0).cast(), 64, 1, 0) }.ok()
+    }
+}
+
+#[test]
+fn a_word_that_means_nothing_costs_no_dozes() {
+    within(LIMIT, || {
+        let rt = dozes_of(Duration::from_micros(200));
+        let word = Arc::new(AtomicU64::new(0));
+        let poller = rt.spawn_poller(Where::Any, "careless", Careless(Arc::clone(&word))).unwrap();
+        common::until("it dozes", || lane(&rt, poller.lane()).dozes > 100);
+        // Changed once and for all: the lane dozes as if there were no word.
+        word.store(1, Relaxed);
+        let before = lane(&rt, poller.lane());
+        common::until("it dozes on", || lane(&rt, poller.lane()).dozes > before.dozes + 100);
+        let after = lane(&rt, poller.lane());
+        assert!(after.cut_dozes <= before.cut_dozes + 1, "{before:?} {after:?}");
     });
 }

@@ -12,12 +12,13 @@
 //!
 //! **Misses.** No event may be seen later than a call, the reference's median and `max_added` (4 us), but for misses that the lane counted (a doze that took too
 //! long, a preemption) and for what the machine does to the reference as well: interrupts and the hypervisor hit both. What is left is
-//! `balanced_unexplained_misses`, in events over all slots, disturbed ones too, since the lane's counters cannot leave them out.
-//! Its bound is what A and A' differ by in this.
+//! `balanced_unexplained_misses`, over all slots, disturbed ones too, since the lane's counters cannot leave them out. Late events count by the gap in which
+//! they came, as the lane counts: a cpu that was away for a millisecond made one gap too long, however many events came in it. Its bound is what
+//! A and A' differ by in this.
 //!
 //! **Noise.** Of the mean, A against A'. The reference has no duty, so of the duties it is every other slot against the rest.
 //!
-//! **Beside.** The same for each poller; late events of both sides; misses by cause; cpu time of the poll lane.
+//! **Beside.** The same for each poller; late gaps of both sides; misses by cause; cpu time of the poll lane.
 
 use std::time::Duration;
 
@@ -65,8 +66,8 @@ pub fn figures(machine: &Machine) -> Result<Vec<Figure>, String> {
         noise: None,
         clean: Some(dear.clean.min(cheap.clean)),
         beside: vec![
-            ("late_events", dear.late.ours + cheap.late.ours),
-            ("late_events_by_hand", dear.late.by_hand() + cheap.late.by_hand()),
+            ("late_gaps", dear.late.ours + cheap.late.ours),
+            ("late_gaps_by_hand", dear.late.by_hand() + cheap.late.by_hand()),
             ("misses_doze", dear.misses.doze + cheap.misses.doze),
             ("misses_preempted", dear.misses.preempted + cheap.misses.preempted),
             ("misses_lent", dear.misses.lent + cheap.misses.lent),
@@ -98,7 +99,7 @@ struct Measured {
     clean: usize,
 }
 
-/// Events that came later than they may, over all slots, disturbed ones too, as the lane's own counters are.
+/// Gaps whose events came later than they may, over all slots, disturbed ones too, as the lane's own counters are.
 #[derive(Default)]
 struct Late {
     ours: f64,
@@ -194,8 +195,7 @@ fn measure(machine: &Machine, call_ns: f64) -> Result<Measured, String> {
     let call = of_ours(Seen::call_mean_ns);
     // What the events of both sides may take: they are compared with one bound.
     let latest = bare + CALLS_AROUND * call + own_ns + MAX_ADDED.as_nanos() as f64;
-    let late =
-        |slots: &[Seen]| slots.iter().flat_map(|seen| &seen.late_ns).filter(|late| **late > latest).count() as f64;
+    let late = |slots: &[Seen]| slots.iter().map(|seen| seen.late_gaps(latest)).sum::<usize>() as f64;
     Ok(Measured {
         ours: median(&slots.ours),
         bare,

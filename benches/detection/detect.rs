@@ -18,6 +18,8 @@ const PREEMPTED_NS: f64 = 20_000.0;
 pub struct Seen {
     /// From stamp to detection, in nanoseconds, an event each.
     pub late_ns: Vec<f64>,
+    /// The instants of detection, in ticks, an event each.
+    found: Vec<u64>,
     /// Calls that found nothing and after which the lane came back soon.
     pub calls: u64,
     in_calls: u64,
@@ -31,6 +33,14 @@ impl Seen {
 
     pub fn call_mean_ns(&self) -> f64 {
         self.in_calls as f64 * ticks::ns_per_tick() / self.calls as f64
+    }
+
+    /// Gaps after which events had waited for longer than `latest_ns`: events that came in one gap count once.
+    pub fn late_gaps(&self, latest_ns: f64) -> usize {
+        let stamp = |n: usize| self.found[n] - ticks::from_ns(self.late_ns[n]);
+        let late = |n: usize| self.late_ns[n] > latest_ns;
+        let same_gap = |n: usize| n > 0 && late(n - 1) && stamp(n) <= self.found[n - 1];
+        (0..self.late_ns.len()).filter(|&n| late(n) && !same_gap(n)).count()
     }
 
     pub fn late_mean_ns(&self) -> f64 {
@@ -58,7 +68,8 @@ struct Detector {
 
 impl Detector {
     fn new(events: &Arc<Events>, steps: u32, timed: bool) -> Self {
-        let seen = Seen { late_ns: Vec::with_capacity(EVENTS), ..Seen::default() };
+        let (late_ns, found) = (Vec::with_capacity(EVENTS), Vec::with_capacity(EVENTS));
+        let seen = Seen { late_ns, found, ..Seen::default() };
         let preempted = ticks::from_ns(PREEMPTED_NS);
         Self { events: Arc::clone(events), next: 0, steps, timed, call_began: 0, idle_since: None, preempted, seen }
     }
@@ -88,6 +99,7 @@ impl Detector {
             Look::Event(stamp) => {
                 self.next += 1;
                 self.seen.late_ns.push(ticks::ns_between(stamp, ended));
+                self.seen.found.push(ended);
                 Progress::Busy(1)
             }
             Look::End => Progress::Done,

@@ -8,7 +8,7 @@
 //!
 //! **Control** (A and A'). The same with relief off: a runtime that never waits. It reads 0, and the bound is far from it.
 //!
-//! **Bound.** 0.6 of idle time for calls of 150 ns, 0.8 for 20 ns: with the preset's mean of half a microsecond, longer calls
+//! **Bound.** 0.6 of idle time for calls of 150 ns, 0.8 for 20 ns: with the preset's mean of 0.4 us, longer calls
 //! leave less.
 //!
 //! **Beside.** Both measures of duty, the mean length of a wait, and events a second.

@@ -136,11 +136,11 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Whether the word looks as it did, for architectures that arm and compare in two steps. After `false`, what its writer wrote before it is visible.
-    #[cfg(any(test, target_arch = "x86_64"))]
+    /// Whether the word looks as it did: for architectures that arm and compare in two steps, and for rows of PAUSEs. After `false`, what
+    /// its writer wrote before it is visible.
     #[inline(always)]
-    pub(super) fn is_quiet(&self) -> bool {
-        // Relaxed: ordered after arming by the monitor instruction, which no compiler moves a load across; before what
+    pub(crate) fn is_quiet(&self) -> bool {
+        // Relaxed: ordered after arming, where there is a monitor, by its instruction, which no compiler moves a load across; before what
         // the caller reads on news, by the fence.
         let word = match self.word {
             // SAFETY: whoever made the watch keeps the word aligned and readable for `'a`.

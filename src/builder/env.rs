@@ -71,13 +71,7 @@ const VARIABLES: &[(&str, Apply)] = &[
         Ok(())
     }),
     ("TWOLANE_WAIT", |b, v| {
-        b.wait_with = match v {
-            "auto" => WaitWith::Auto,
-            "pause" => WaitWith::Pause,
-            "light" => WaitWith::Light,
-            "deep" => WaitWith::Deep,
-            _ => return Err("use auto, pause, light or deep"),
-        };
+        b.wait_with = WaitWith::named(v).ok_or("use auto, pause, light or deep")?;
         Ok(())
     }),
     ("TWOLANE_PARK_AFTER", |b, v| duration(v).map(|d| b.overrides.park_after = Some(d))),

@@ -1,6 +1,7 @@
 //! What was read of the machine, once, for all topics.
 
 use super::Roots;
+use super::lane_waits::LaneWaits;
 use super::processor::Processor;
 use super::queues;
 use super::tree::Tree;
@@ -14,6 +15,8 @@ pub(super) struct Seen {
     pub tree: Tree,
     pub topology: Result<Topology, TopologyError>,
     pub processor: Processor,
+    /// With what lanes would wait, where that can be tried.
+    pub lane_waits: Option<LaneWaits>,
     /// Devices and work queues.
     pub survey: Survey,
     /// Who this process is; `None` where that is not told.
@@ -29,10 +32,11 @@ impl Seen {
         } else {
             (Topology::read_from(&roots.root), Processor::recorded(&tree))
         };
+        let lane_waits = roots.live.then(|| LaneWaits::test(roots.wait_with, &tree));
         let identity = tree.text("proc/self/status").and_then(|status| Identity::parse(&status));
         let survey = queues::read(&roots.dsa, identity.as_ref(), roots.live);
         let command_line = CommandLine(tree.text("proc/cmdline").unwrap_or_default());
-        Self { tree, topology, processor, survey, identity, command_line }
+        Self { tree, topology, processor, lane_waits, survey, identity, command_line }
     }
 
     /// The machine, if it could be read.

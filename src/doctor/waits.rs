@@ -1,8 +1,10 @@
 //! Instructions that wait, and what the OS lets them.
 
 use super::finding::{About, Finding, Topic};
+use super::lane_waits::{ENABLE_C02, LaneWaits, MAX_TIME};
 use super::processor::Family;
 use super::seen::Seen;
+use crate::wait::WaitWith;
 
 const ABOUT: About = About(Topic::Waits);
 
@@ -20,7 +22,31 @@ pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
     } else if seen.processor.family == Family::Amd {
         findings.push(no_mwaitx(seen));
     }
+    findings.extend(seen.lane_waits.iter().flat_map(tested));
     findings
+}
+
+/// What a lane would wait with, and what it was told.
+fn tested(waits: &LaneWaits) -> Vec<Finding> {
+    let LaneWaits { wanted, cpu, report } = waits;
+    let finding = ABOUT
+        .info("waits.lanes", format!("Lanes here wait with {}.", report.instructions))
+        .why(format!("By the test that a lane runs when it starts, run now on cpu {cpu}: {report}."));
+    // PAUSE was seen at work, everything else only under emulation.
+    let finding = if report.why_pause.is_some() { finding } else { finding.unseen() };
+    let told = match wanted {
+        WaitWith::Auto => None,
+        WaitWith::Pause => Some("PAUSE is all that lanes may wait with (TWOLANE_WAIT=pause)."),
+        WaitWith::Light => Some("Lanes may wait no deeper than C0.1 (TWOLANE_WAIT=light)."),
+        WaitWith::Deep => Some("Lanes wait as deep as C0.2, however short the wait (TWOLANE_WAIT=deep)."),
+    };
+    let told = told.map(|told| {
+        ABOUT
+            .info("waits.told", told)
+            .why("The environment of the service has to say so, too.")
+            .mend("unset TWOLANE_WAIT")
+    });
+    [Some(finding), told].into_iter().flatten().collect()
 }
 
 fn pause(family: Family) -> Finding {
@@ -70,9 +96,6 @@ fn no_mwaitx(seen: &Seen) -> Finding {
         None => finding,
     }
 }
-
-const MAX_TIME: &str = "sys/devices/system/cpu/umwait_control/max_time";
-const ENABLE_C02: &str = "sys/devices/system/cpu/umwait_control/enable_c02";
 
 /// The limit that Linux sets when it starts, in ticks of the TSC: 30 to 50 us.
 const MAX_TIME_DEFAULT: i64 = 100_000;

@@ -5,6 +5,7 @@
 //! cheaper: a [`Peek`] (a word that shows whether there is anything to do) [`WakeBy`] (how it can be woken from a park), and [`Bounds`] of its own.
 
 mod bounds;
+mod call_times;
 mod cx;
 mod doorbell;
 pub(crate) mod fds;

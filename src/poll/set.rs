@@ -28,6 +28,8 @@ pub(crate) struct Swept {
     pub housekeeping: bool,
     /// Some poller ended.
     pub ended: bool,
+    /// Some poller became dormant.
+    pub dormant: bool,
     /// Pollers that panicked.
     pub panics: u32,
 }
@@ -216,13 +218,14 @@ impl PollerSet {
     }
 
     /// One call of each poller that the sweep is for, in order of adoption. `deadline` hears of pollers that want to be called by an instant;
-    /// the lane answers with [`due`](Self::due) when it has come.
+    /// the lane answers with [`due`](Self::due) when it has come. `call` calls one, and may look at the clock around it.
     #[inline]
     pub(crate) fn sweep(
         &mut self,
         cx: &mut PollCx<'_>,
         now: Ticks,
         sweep: Sweep,
+        call: impl Fn(&mut dyn AnyPoller, &mut PollCx<'_>) -> Progress + Copy,
         ticks_of: impl Fn(Duration) -> u64,
         mut deadline: impl FnMut(Ticks, PollerId),
     ) -> Swept {
@@ -231,7 +234,7 @@ impl PollerSet {
         while at < self.slots.len() {
             // One guard for the whole sweep: it costs nothing until somebody panics, and `at` says who did.
             let outcome = catch_unwind(AssertUnwindSafe(|| {
-                self.sweep_from(&mut at, cx, now, sweep, &mut swept, &ticks_of, &mut deadline)
+                self.sweep_from(&mut at, cx, now, sweep, &mut swept, call, &ticks_of, &mut deadline)
             }));
             let end = match outcome {
                 Ok(None) => break,
@@ -254,6 +257,7 @@ impl PollerSet {
         now: Ticks,
         sweep: Sweep,
         swept: &mut Swept,
+        call: impl Fn(&mut dyn AnyPoller, &mut PollCx<'_>) -> Progress,
         ticks_of: &impl Fn(Duration) -> u64,
         deadline: &mut impl FnMut(Ticks, PollerId),
     ) -> Option<End> {
@@ -269,12 +273,12 @@ impl PollerSet {
             cx.stopping = slot.stopping;
             slot.called_at = now;
             slot.due = None;
-            let progress = slot.poller.poll(cx);
+            let progress = call(&mut *slot.poller, cx);
             slot.ask();
             match progress {
                 Progress::Idle | Progress::Dormant if slot.stopping => return Some(End::Done),
                 Progress::Idle => {}
-                Progress::Dormant => slot.dormant = true,
+                Progress::Dormant => (slot.dormant, swept.dormant) = (true, true),
                 Progress::Busy(0) => swept.housekeeping = true,
                 Progress::Busy(n) => {
                     swept.events = swept.events.saturating_add(n);

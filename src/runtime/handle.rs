@@ -308,6 +308,7 @@ impl Handle {
             os_limited_dozes: counters.os_limited_dozes.read(),
             waits: lane.waits.get().cloned(),
             doze_false_wakes: counters.doze_false_wakes.read(),
+            cut_dozes: counters.cut_dozes.read(),
             monitored_dozes: counters.monitored_dozes.read(),
             monitor_verdicts: counters.monitor_verdicts.read(),
             steps_aside: counters.steps_aside.read(),

@@ -16,7 +16,7 @@ use crate::placement::Role;
 use crate::poll::Sweep;
 use crate::poll::fds::GRAIN;
 use crate::wait::clock::Ticks;
-use crate::wait::ledger::Kind as Time;
+use crate::wait::ledger::{Kind as Time, WINDOW_NS};
 
 /// For what tasks a parked lane may be woken.
 enum Offer {
@@ -148,6 +148,10 @@ impl Worker {
         self.stamp = self.clock.now();
         // Not settled: a system call would come before the pollers. The next park, or the window's end, does it.
         self.ledger.park_ends(self.stamp, &lane.times);
+        if self.stamp.since(self.timed_at) >= self.clock.ticks_from_ns(WINDOW_NS) {
+            // Parks settle the windows of a lane that parks a lot, and none would be over.
+            self.ledger.hasten();
+        }
         // A note that is older than this park is of a ring that lost its way, or of one long heeded; one that comes later is left out.
         let rung_at = Ticks(lane.doorbell.rung_at());
         let from = if rung_at > began { Some(rung_at) } else { until.filter(|until| *until > began) };

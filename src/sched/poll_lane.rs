@@ -4,7 +4,7 @@ use super::current::Doing;
 use super::kinds;
 use super::lend::{self, Offer};
 use super::worker::{Woken, Worker};
-use crate::poll::{PollCx, Sweep, Swept};
+use crate::poll::{AnyPoller, PollCx, Progress, Sweep, Swept};
 use crate::task::{Runnable, memory};
 use crate::wait::clock::Ticks;
 use crate::wait::controller::{Observation, Parked, Step};
@@ -43,19 +43,36 @@ pub(super) enum Wait {
 impl Worker {
     /// One pass of a poll lane and the wait after it.
     pub(super) fn poll_turn(&mut self) {
-        let swept = self.pass_on_time();
-        if self.pollers.nobody_awake() {
+        // Not by a call: it would cost a tenth of an empty pass.
+        let swept = self.pass_on_time(|lane, sweep| lane.pass_with(sweep, |poller, cx| poller.poll(cx)));
+        self.after_pass(&swept);
+    }
+
+    /// The same, with a look at the clock around each call; or the same of a lane that has tasks as well.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn timed_turn(&mut self, shared: bool) {
+        self.timed_at = self.stamp;
+        let swept = self.pass_on_time(Self::timed_pass);
+        if shared { self.task_after(&swept) } else { self.after_pass(&swept) }
+    }
+
+    /// What a poll lane does after a pass.
+    #[inline(always)] // Its other caller is cold.
+    fn after_pass(&mut self, swept: &Swept) {
+        // Somebody was awake before the pass.
+        if (swept.dormant || swept.ended) && self.pollers.nobody_awake() {
             return;
         }
         if std::mem::take(&mut self.called) {
-            self.answer_call(&swept);
+            self.answer_call(swept);
         } else if swept.events == 0 && self.stamp >= self.lend_from && !self.tail_open() && self.shared.help_wanted() {
             self.lend_awake();
         }
         if self.tail_open() && swept.events == 0 {
             self.tell_tail();
         }
-        self.wait_after(&swept);
+        self.wait_after(swept);
     }
 
     /// Whether the sibling was asked to rest, and the matter is not over.
@@ -90,7 +107,12 @@ impl Worker {
 
     /// One pass and one task of a lane that has both.
     pub(super) fn shared_turn(&mut self) {
-        let swept = self.pass_on_time();
+        let swept = self.pass_on_time(Self::pass);
+        self.task_after(&swept);
+    }
+
+    #[inline(always)] // Its other caller is cold.
+    fn task_after(&mut self, swept: &Swept) {
         self.pay_wake();
         let mut task = self.next_task();
         let injected = || !self.shared.injectors()[self.shared.sleepers.domain(self.lane)].is_empty();
@@ -107,18 +129,18 @@ impl Worker {
                 self.rest();
             }
             None if self.pollers.nobody_awake() => {}
-            None => self.wait_after(&swept),
+            None => self.wait_after(swept),
         }
     }
 
     /// A pass, with the deadlines that are due before it and what the last wait has to learn from it after it.
-    #[inline]
-    fn pass_on_time(&mut self) -> Swept {
+    #[inline(always)] // So is what it calls, in the turn of a poll lane.
+    fn pass_on_time(&mut self, pass: impl FnOnce(&mut Self, Sweep) -> Swept) -> Swept {
         if self.deadlines.next().is_some_and(|next| next <= self.stamp) {
             self.hear_deadlines();
         }
         let sweep = std::mem::replace(&mut self.sweep, Sweep::Peeking);
-        let swept = self.pass(sweep);
+        let swept = pass(self, sweep);
         if self.woken.is_some() || self.parked.is_some() {
             self.learn(&swept);
         }
@@ -127,6 +149,28 @@ impl Worker {
 
     /// One sweep over the pollers, booked and counted. For what it hands off a wake is owed; see [`pay_wake`](Self::pay_wake).
     pub(super) fn pass(&mut self, sweep: Sweep) -> Swept {
+        self.pass_with(sweep, |poller, cx| poller.poll(cx))
+    }
+
+    /// A pass in which each call is timed.
+    #[cold]
+    #[inline(never)]
+    fn timed_pass(&mut self, sweep: Sweep) -> Swept {
+        let clock = self.clock;
+        self.pass_with(sweep, move |poller, cx| {
+            let began = clock.now();
+            let progress = poller.poll(cx);
+            poller.took(clock.rate().ns_from_ticks(clock.now().since(began)));
+            progress
+        })
+    }
+
+    #[inline(always)]
+    fn pass_with(
+        &mut self,
+        sweep: Sweep,
+        call: impl Fn(&mut dyn AnyPoller, &mut PollCx<'_>) -> Progress + Copy,
+    ) -> Swept {
         let now = self.stamp;
         self.cx.pass_start.set(now);
         self.cx.doing.set(Doing::Pass);
@@ -134,7 +178,14 @@ impl Worker {
         let swept = {
             let mut cx = PollCx::new(&*self.cx, &self.me.info);
             let deadlines = &mut self.deadlines;
-            self.pollers.sweep(&mut cx, now, sweep, |delay| rate.ticks_from(delay), |at, id| deadlines.add(at, id))
+            self.pollers.sweep(
+                &mut cx,
+                now,
+                sweep,
+                call,
+                |delay| rate.ticks_from(delay),
+                |at, id| deadlines.add(at, id),
+            )
         };
         self.cx.doing.set(Doing::Lane);
         if self.wake_owed.is_some_and(|since| now.since(since) > self.wake_patience) {
@@ -224,21 +275,31 @@ impl Worker {
             _ => bell,
         };
         // Asked only where it makes a difference.
-        let wakeup = Some(wakeup).filter(|_| !self.waiter.monitors() || self.false_wakes.may_watch());
+        let watched = self.waiter.monitors() || matches!(wakeup, Wakeup::Peek(_));
+        let wakeup = Some(wakeup).filter(|_| !watched || self.false_wakes.may_watch());
         let dozed = self.waiter.doze(&self.clock, self.stamp, ticks, wakeup, || doorbell.epoch() != self.seen);
         let took = dozed.until.since(self.stamp);
         self.ledger.add(Time::Doze, took);
         self.stamp = dozed.until;
         let monitored = matches!(dozed.how, How::Monitored(..));
+        // A look at the poller's word after a slice of PAUSEs showed something.
+        let cut = dozed.how == How::Pauses && dozed.ended == Ended::Early;
         match wait {
             Wait::Watch if monitored => self.controller.watched(took),
+            // The event came since the look before.
+            _ if cut => self.controller.watched(took),
             Wait::Watch | Wait::Doze => self.controller.dozed(ticks, took),
         }
         let rung = dozed.ended == Ended::Interrupted;
-        let early = monitored && matches!(dozed.ended, Ended::Early | Ended::Interrupted);
-        self.woken = (rung || early).then_some(Woken { rung, monitored: early });
+        let early = cut || monitored && matches!(dozed.ended, Ended::Early | Ended::Interrupted);
+        self.woken = (rung || early).then_some(Woken { rung, watched: early });
+        // Until the pass finds something: a word that shows what its poller does not care for cuts no second doze short.
+        self.unquiet |= cut;
         let counters = &self.own().counters;
         counters.dozes.add(1);
+        if cut {
+            counters.cut_dozes.add(1);
+        }
         if monitored {
             counters.monitored_dozes.add(1);
         }
@@ -299,7 +360,7 @@ impl Worker {
     fn learn(&mut self, swept: &Swept) {
         if let Some(woken) = self.woken.take() {
             let for_nothing = swept.events == 0 && !swept.housekeeping && !swept.ended;
-            let verdict = woken.monitored && self.false_wakes.ended_early(for_nothing);
+            let verdict = woken.watched && self.false_wakes.ended_early(for_nothing);
             let counters = &self.own().counters;
             if woken.rung && for_nothing {
                 counters.doze_false_wakes.add(1);

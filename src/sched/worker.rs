@@ -55,6 +55,8 @@ pub(crate) struct Worker {
     pub(super) clock: Clock,
     /// The last look at the clock: where the stretch of time that is not booked yet began.
     pub(super) stamp: Ticks,
+    /// When calls were timed last.
+    pub(super) timed_at: Ticks,
     /// The doorbell's epoch up to which everything was looked at.
     pub(super) seen: Epoch,
     /// Set while the lane is counted as searching.
@@ -111,8 +113,8 @@ pub(super) struct ParkedFor {
 pub(super) struct Woken {
     /// The doorbell.
     pub rung: bool,
-    /// A monitor, for whatever reason.
-    pub monitored: bool,
+    /// A monitor, for whatever reason, or a look at the word of the only poller.
+    pub watched: bool,
 }
 
 /// PAUSE is measured anew at most once in so long: 100 ms. A measurement takes 5 to 50 us, of which pollers have nothing.
@@ -144,6 +146,10 @@ impl Worker {
         let ticks = |duration| clock.rate().ticks_from(duration);
         let pause = pause::calibrate(&clock);
         let (means, report) = selftest::run(&clock, clock.rate(), &shared.offer);
+        let waiter = {
+            let (doze_max, unheard_max) = (ticks(settings.wait.max_added), ticks(settings.wait.inbox_max));
+            Waiter::new(pause, Limits { doze_max, unheard_max }, means)
+        };
         let exit = report.overshoot;
         // The lane starts once, so nothing is there yet.
         let _ = shared.lane(lane).waits.set(report);
@@ -167,7 +173,6 @@ impl Worker {
         counters.max_bound.set(ticks(settings.wait.max_added));
         let info = &shared.lane(lane).info;
         let tail = info.sharing == Sharing::Seen && info.plan.role == Role::Poll;
-        let (doze_max, unheard_max) = (ticks(settings.wait.max_added), ticks(settings.wait.inbox_max));
         Self {
             lane,
             me: Arc::clone(&shared.lanes()[lane]),
@@ -175,7 +180,7 @@ impl Worker {
             pollers: PollerSet::new(ticks(settings.peek_refresh)),
             deadlines: Deadlines::new(),
             controller,
-            waiter: Waiter::new(pause, Limits { doze_max, unheard_max }, means),
+            waiter,
             ledger: Ledger::new(clock.now(), clock.ticks_from_ns(thread_cpu_ns()), clock.ticks_from_ns(WINDOW_NS)),
             linger: Linger::new(clock.ticks_from_ns(WAKE_COST_NS), ticks(settings.linger_max)),
             victims,
@@ -183,6 +188,7 @@ impl Worker {
             beside,
             clock,
             stamp: clock.now(),
+            timed_at: Ticks::default(),
             seen: shared.lane(lane).doorbell.epoch(),
             searching: None,
             out_of_tasks: None,
@@ -203,7 +209,7 @@ impl Worker {
             parked: None,
             called: false,
             lend_from: Ticks::default(),
-            max_added: doze_max,
+            max_added: ticks(settings.wait.max_added),
             cx,
             shared,
         }
@@ -220,7 +226,7 @@ impl Worker {
                 Playing::Shared => self.shared_turn(),
             }
             if self.ledger.due(self.stamp) {
-                self.settle();
+                self.window_over();
             }
         }
         self.end();
@@ -305,6 +311,7 @@ impl Worker {
         self.max_added = max;
         self.controller.rebound(mean, max);
         self.waiter.limit(Limits { doze_max: max, unheard_max });
+        self.tell_exit();
         let lane = self.own();
         *lane.poller_names.lock() = (self.pollers.at(), self.pollers.names().map(Into::into).collect());
         if self.playing() == Playing::Poll {
@@ -351,6 +358,20 @@ impl Worker {
         self.clock.ticks_from_ns(thread_cpu_ns())
     }
 
+    /// A window of the ledger is over, or a park: settles it, and has the calls of the next pass timed.
+    #[cold]
+    fn window_over(&mut self) {
+        // After a park nothing comes before the pollers, least of all a system call.
+        if self.parked.is_none() {
+            self.settle();
+        }
+        match self.playing() {
+            Playing::Poll => self.timed_turn(false),
+            Playing::Shared => self.timed_turn(true),
+            Playing::Compute => {}
+        }
+    }
+
     #[cold]
     fn settle(&mut self) {
         let cpu = self.cpu_ticks();
@@ -386,12 +407,20 @@ impl Worker {
         }
     }
 
+    /// Without a monitor, a watched word is looked at every slice of PAUSEs. (What leaving a monitored wait takes was measured at the start.)
+    fn tell_exit(&mut self) {
+        if !self.waiter.monitors() {
+            self.controller.exit_takes(self.waiter.look_every());
+        }
+    }
+
     /// Measures PAUSE anew. The time is booked as work of the lane's own.
     #[cold]
     fn recalibrate(&mut self) {
         let pause = pause::calibrate(&self.clock);
         self.controller.recalibrated(pause);
         self.waiter.recalibrated(pause);
+        self.tell_exit();
         self.me.counters.recalibrations.add(1);
         self.measured_on = rustix::thread::sched_getcpu();
         self.book(Time::Empty);

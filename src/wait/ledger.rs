@@ -73,6 +73,11 @@ impl Ledger {
         now < self.opened || now.since(self.opened) >= self.length
     }
 
+    /// The window is over now, however short it was.
+    pub(crate) fn hasten(&mut self) {
+        self.opened = Ticks(u64::MAX);
+    }
+
     /// Closes the window: reconciles it with the cpu time so far, publishes it, and opens the next.
     pub(crate) fn settle(&mut self, now: Ticks, cpu: u64, totals: &Totals) {
         let grown = cpu.saturating_sub(self.cpu_at_open);
@@ -268,6 +273,18 @@ mod tests {
         assert_eq!(split, Split { busy: 50, doze: 60, lent: 40, preempted: 50, ..Split::default() });
         assert_eq!(split.on_cpu(), 220 - 70);
         assert!(!ledger.due(Ticks(1_299)));
+    }
+
+    #[test]
+    fn a_window_can_be_over_early_and_the_next_one_is_whole() {
+        let (mut ledger, totals) = (Ledger::new(Ticks(0), 0, MS), Totals::new());
+        assert!(!ledger.due(Ticks(MS - 1)) && ledger.due(Ticks(MS)));
+        ledger.hasten();
+        assert!(ledger.due(Ticks(1)));
+        ledger.add(Kind::Empty, 10);
+        ledger.settle(Ticks(10), 10, &totals);
+        assert!(!ledger.due(Ticks(MS + 9)) && ledger.due(Ticks(MS + 10)));
+        assert_eq!(totals.read(Ticks(10)).empty, 10, "nothing is lost by it");
     }
 
     #[test]

@@ -30,6 +30,24 @@ pub enum WaitWith {
     Deep,
 }
 
+impl WaitWith {
+    const NAMED: [(&'static str, Self); 4] =
+        [("auto", Self::Auto), ("pause", Self::Pause), ("light", Self::Light), ("deep", Self::Deep)];
+
+    /// The choice of this name, as `TWOLANE_WAIT` spells it; `None`: there is none.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::NAMED.iter().find(|(of, _)| *of == name).map(|(_, with)| *with)
+    }
+
+    /// Its name in `TWOLANE_WAIT`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        // Every choice is in the list.
+        Self::NAMED.iter().find(|(_, with)| *with == self).map_or("auto", |(name, _)| name)
+    }
+}
+
 /// With what a lane waits in user mode, as its own test at the start found; see [`WaitWith`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -227,6 +245,14 @@ mod tests {
         }
         assert_eq!(offer(WaitWith::Auto, &stated, Monotonic, None), Err(WhyNot::OtherClock));
         assert_eq!(offer(WaitWith::Auto, &Capabilities::default(), Counter, None), Err(WhyNot::NotStated));
+    }
+
+    #[test]
+    fn choices_have_names() {
+        for with in [WaitWith::Auto, WaitWith::Pause, WaitWith::Light, WaitWith::Deep] {
+            assert_eq!(WaitWith::named(with.name()), Some(with));
+        }
+        assert_eq!(WaitWith::named("PAUSE"), None);
     }
 
     #[test]

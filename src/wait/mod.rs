@@ -17,6 +17,8 @@
 //! - `ledger`: busy, empty, dozing, parked, preempted: sums that agree with the kernel's own account.
 //!
 //! Parking itself (the doorbell and its protocol) belongs to the lanes; here it is only a decision.
+//!
+#![doc = include_str!("README.md")]
 
 pub(crate) mod clock;
 pub(crate) mod controller;

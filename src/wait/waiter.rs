@@ -1,7 +1,7 @@
 //! Carries out a doze: waits in user mode for so many ticks, and no longer than news may lie.
 //!
 //! By which instruction is [`choose`]'s decision. Short waits, and all of them where the cpu has nothing better, are PAUSEs
-//! in slices: before each slice it asks whether something came, after each it looks at the clock. So a doze ends at most
+//! in slices: before each slice it asks whether something came, after each it looks at the clock, and at the word of a poller that is watched. So a doze ends at most
 //! one slice after either, whatever a PAUSE takes. It also ends when the clock stands still or PAUSE takes no time: pauses
 //! are counted too. Longer waits are one instruction, which sleeps until the time is over or, if there is a word to
 //! watch, until that is written: the monitor is armed, the word is looked at again, and only then the cpu waits.
@@ -73,7 +73,7 @@ pub(crate) enum Ended {
     Interrupted,
     /// The operating system's limit for one wait.
     OsLimit,
-    /// The instruction returned: a poller's word was written, an interrupt came, or nothing happened.
+    /// A poller's word was written; or the instruction returned for another reason: an interrupt came, or nothing happened.
     Early,
 }
 
@@ -128,6 +128,11 @@ impl Waiter {
         self.means.monitors
     }
 
+    /// Ticks between two looks for news in a doze of PAUSEs, at most: what leaving one takes.
+    pub(crate) fn look_every(&self) -> u64 {
+        self.slice.saturating_mul(self.pause)
+    }
+
     /// What a PAUSE takes, measured anew.
     pub(crate) fn recalibrated(&mut self, pause: u64) {
         *self = Self::new(pause, self.limits, self.means);
@@ -139,7 +144,8 @@ impl Waiter {
     }
 
     /// Waits `ticks` from `from`, the instant at which the caller last looked at the clock, or until `interrupted`
-    /// answers true, or until `wakeup` is written, where the cpu can tell; with `None` the time has to run out.
+    /// answers true, or until `wakeup` is written; with `None` the time has to run out. Where no instruction tells of the store, a poller's word
+    /// is looked at between two slices of PAUSEs: a load of a line that stays in this cpu's cache until somebody writes it.
     ///
     /// `interrupted` is asked before every wait, the first one included: what came before the doze is not slept through.
     /// It is not asked after the last slice of PAUSEs, because the pass that follows looks anyway. A doze takes no more
@@ -156,7 +162,12 @@ impl Waiter {
         let ticks = ticks.min(self.limits.doze_max);
         let how = choose(ticks, &self.means, wakeup.is_some());
         if how == How::Pauses {
-            return self.pauses(cpu, from, ticks, interrupted);
+            let word = match &wakeup {
+                Some(Wakeup::Peek(watch)) => Some(watch),
+                // `interrupted` looks at the doorbell.
+                Some(Wakeup::Doorbell(_)) | None => None,
+            };
+            return self.pauses(cpu, from, ticks, word, interrupted);
         }
         if interrupted() {
             return Dozed { until: from, ended: Ended::Interrupted, how };
@@ -187,12 +198,19 @@ impl Waiter {
 
     /// Waits by PAUSEs, whatever the limits of dozes are, until `interrupted`. Returns when it ended. For lanes that have no pollers.
     pub(crate) fn rest(&self, cpu: &impl Waits, from: Ticks, ticks: u64, interrupted: impl FnMut() -> bool) -> Ticks {
-        self.pauses(cpu, from, ticks, interrupted).until
+        self.pauses(cpu, from, ticks, None, interrupted).until
     }
 
     /// A doze of PAUSEs.
     #[inline]
-    fn pauses(&self, cpu: &impl Spin, from: Ticks, ticks: u64, mut interrupted: impl FnMut() -> bool) -> Dozed {
+    fn pauses(
+        &self,
+        cpu: &impl Spin,
+        from: Ticks,
+        ticks: u64,
+        word: Option<&Watch<'_>>,
+        mut interrupted: impl FnMut() -> bool,
+    ) -> Dozed {
         let how = How::Pauses;
         let mut until = from;
         let mut left = ticks;
@@ -209,6 +227,10 @@ impl Waiter {
             until = cpu.now();
             left = ticks.saturating_sub(until.since(from));
             allowance = allowance.saturating_sub(pauses * self.pause);
+            // After the last slice, too: what came during it is late by no more than that, whatever the doze took.
+            if word.is_some_and(|word| !word.is_quiet()) {
+                return Dozed { until, ended: Ended::Early, how };
+            }
             if left < self.pause || allowance == 0 {
                 return Dozed { until, ended: Ended::Deadline, how };
             }
@@ -294,6 +316,47 @@ mod tests {
         let dozed = with_pause(42).doze(&cpu, Ticks(7), 1_000, None, || true);
         assert_eq!(dozed, Dozed { until: Ticks(7), ended: Ended::Interrupted, how: How::Pauses });
         assert_eq!(cpu.pauses.get(), 0);
+    }
+
+    #[test]
+    fn a_pollers_word_ends_a_doze_of_pauses_within_a_slice() {
+        use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
+        /// Writes the word at an instant.
+        struct Producer<'a>(Cpu, u64, &'a AtomicU32);
+        impl Spin for Producer<'_> {
+            fn now(&self) -> Ticks {
+                self.0.now()
+            }
+            fn pause(&self) {
+                self.0.pause();
+                self.2.store(u32::from(self.0.now.get() >= self.1), Relaxed);
+            }
+        }
+        impl Waits for Producer<'_> {
+            fn wait(&self, _: Instruction, _: Depth, _: Span) -> Woke {
+                unreachable!("this cpu has only PAUSE")
+            }
+            fn wait_on(&self, _: Instruction, _: Depth, _: &Watch<'_>, _: Span) -> Woke {
+                unreachable!("this cpu has only PAUSE")
+            }
+        }
+        let (pause, asked) = (42, 10_000);
+        let waiter = with_pause(pause);
+        assert_eq!(waiter.look_every(), SLICE_MAX * pause);
+        for written_at in [1, 336, 337, 5_000, 9_000, 9_990] {
+            let word = AtomicU32::new(0);
+            let cpu = Producer(Cpu { pause, ..Cpu::default() }, written_at, &word);
+            let watch = Watch::while_equal(&word, 0);
+            let dozed = waiter.doze(&cpu, Ticks(0), asked, Some(Wakeup::Peek(watch)), NEVER);
+            assert_eq!((dozed.ended, dozed.how), (Ended::Early, How::Pauses), "{written_at}");
+            let until = dozed.until.0;
+            assert!(until >= written_at && until < written_at + waiter.look_every(), "{written_at}: {until}");
+        }
+        // The doorbell's word is for `interrupted` to look at.
+        let word = AtomicU32::new(0);
+        let cpu = Producer(Cpu { pause, ..Cpu::default() }, 1, &word);
+        let dozed = waiter.doze(&cpu, Ticks(0), asked, Some(Wakeup::Doorbell(Watch::while_equal(&word, 0))), NEVER);
+        assert_eq!(dozed.ended, Ended::Deadline);
     }
 
     #[test]

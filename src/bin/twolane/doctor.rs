@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
-use twolane::doctor::{Finding, Instructions, Report, Roots, Severity, WorkQueue, examine};
+use twolane::WaitWith;
+use twolane::doctor::{Finding, Instructions, LaneWaits, Report, Roots, Severity, WorkQueue, examine};
 use twolane::offload::dsa::discover::Places;
 use twolane::topology::{Cpu, CpuList, Quota, Smt, Topology};
 
@@ -54,6 +55,12 @@ JSON (format 1):
                 cores, siblings (\"visible\", \"absent\", \"unknown\"), hypervisor,
                 quota (null, or: cpus, file)
   instructions  waitpkg, mwaitx, movdir64b, enqcmd: true if stated by the cpu
+  waits         null with --root, else: wanted (\"auto\", \"pause\", \"light\", \"deep\":
+                TWOLANE_WAIT), cpu (that it was tried on), instructions (what a
+                lane there waits with), why_pause (null if it has more than PAUSE),
+                why_no_monitor (null if a store ends its waits), overshoot_ns,
+                os_limit_ns (null if there is none), deep_allowed (null if
+                nobody says)
   work_queues   list of: name, device, label, state, mode, type, driver, size,
                 node (null, or: path, mode (octal text), uid, gid,
                 open_to_us (null if not known))
@@ -76,7 +83,10 @@ pub fn run(options: &Options) -> Result<u8, String> {
     let roots = match &options.root {
         Some(root) if root.is_dir() => Roots::under(root),
         Some(root) => return Err(format!("--root {}: no such directory", root.display())),
-        None => Roots::live().dsa(places(|name| env::var_os(name))?),
+        None => {
+            let variable = |name: &str| env::var_os(name);
+            Roots::live().dsa(places(variable)?).wait_with(wait_with(variable)?)
+        }
     };
     let probed = match (&options.probe, &options.root) {
         (None, _) => None,
@@ -107,6 +117,14 @@ fn places(variable: impl Fn(&str) -> Option<OsString>) -> Result<Places, String>
     Ok(places)
 }
 
+/// How a runtime in this environment is told to wait.
+fn wait_with(variable: impl Fn(&str) -> Option<OsString>) -> Result<WaitWith, String> {
+    const NAME: &str = "TWOLANE_WAIT";
+    let Some(value) = variable(NAME) else { return Ok(WaitWith::default()) };
+    let value = value.to_string_lossy();
+    WaitWith::named(&value).ok_or_else(|| format!("{NAME}={value}: use auto, pause, light or deep"))
+}
+
 /// The duration, if it is one; its range is checked where it is used.
 fn probe_total(seconds: f64) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| format!("--probe-seconds {seconds}: {error}; try 2"))
@@ -128,6 +146,7 @@ fn as_json(report: &Report, probed: Option<&[Probed]>) -> Value {
         "exit_code": exit_code(report),
         "machine": report.topology.as_ref().map(machine),
         "instructions": instructions(report.instructions),
+        "waits": report.lane_waits.as_ref().map(waits),
         "work_queues": report.work_queues.iter().map(work_queue).collect::<Vec<_>>(),
         "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
         "probes": probed.map(probe::as_json),
@@ -161,6 +180,20 @@ fn instructions(instructions: Instructions) -> Value {
         "mwaitx": instructions.mwaitx,
         "movdir64b": instructions.movdir64b,
         "enqcmd": instructions.enqcmd,
+    })
+}
+
+fn waits(waits: &LaneWaits) -> Value {
+    let LaneWaits { wanted, cpu, report, .. } = waits;
+    json!({
+        "wanted": wanted.name(),
+        "cpu": cpu,
+        "instructions": report.instructions,
+        "why_pause": report.why_pause.as_ref().map(ToString::to_string),
+        "why_no_monitor": report.why_no_monitor.as_ref().map(ToString::to_string),
+        "overshoot_ns": report.overshoot.as_nanos() as u64,
+        "os_limit_ns": report.os_limit.map(|limit| limit.as_nanos() as u64),
+        "deep_allowed": report.deep_allowed,
     })
 }
 
