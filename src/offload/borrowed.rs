@@ -226,7 +226,7 @@ impl Copies {
                     unsafe { durable::write_back(piece) };
                     return Ok(Done::ByDevice { verdict, core });
                 }
-                Poll::Ready(Settled::OnCpu { rest, write_back }) => {
+                Poll::Ready(Settled::OnCpu { rest, write_back, .. }) => {
                     // SAFETY: as above.
                     let verdict = unsafe { cpu::perform(&rest.operation, self.center.stores(rest.operation.len())) }?;
                     if write_back {

@@ -4,9 +4,9 @@ use std::cell::Cell;
 
 use super::dsa::prepare::Manner;
 use super::dsa::queue::{Queue, QueueId};
-use super::flow::{Flow, How};
+use super::flow::{Flow, How, Ticket};
 use super::route::{self, Ask, Choice, Mode, QueueView, Router};
-use super::{Engine, Intent, Operation, Reopening};
+use super::{Engine, Intent, Kind, Operation, Reopening};
 
 /// Queues that a decision looks at: more than that are more than a service has opened.
 const VIEWS_MAX: usize = route::QUEUES_MAX;
@@ -60,8 +60,26 @@ impl Device {
         self.flow.queues().find(queue).map_or(0, |queue| queue.credits().taken())
     }
 
+    /// A copy to the one queue that there is, if that is who does it. `None`: nothing was done, and [`way`](Self::way) says more.
+    ///
+    /// # Safety
+    /// As [`Flow::submit`].
+    #[inline(always)]
+    pub(crate) unsafe fn submit_copy(
+        &self,
+        copy: (*const u8, *mut u8, usize),
+        intent: Intent,
+        demanded: bool,
+    ) -> Option<Ticket> {
+        let queue = self.flow.queues().sole()?;
+        if !demanded && !self.router.is_plainly_for(&self.view(queue), Kind::Copy, intent, Mode::Overlapped, copy.2) {
+            return None;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.flow.submit_copy(queue, copy, intent) }
+    }
+
     /// Who does it.
-    #[inline]
     pub(crate) fn way(&self, operation: &Operation, intent: Intent, engine: Engine, mode: Mode, gather: bool) -> Way {
         let (kind, len) = (operation.kind(), operation.len());
         let demanded = engine == Engine::Device;

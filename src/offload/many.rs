@@ -96,7 +96,6 @@ impl<R: Request> Group<R> {
     #[inline]
     fn submit(&mut self, copies: &Copies, device: &Device, each: &mut impl FnMut(Offloading<R>)) {
         let (count, Some(how)) = (std::mem::take(&mut self.count), self.how.take()) else { return };
-        let demanded = copies.engine == Engine::Device;
         let (operations, requests) = (&self.operations[..count], &mut self.requests);
         let mut done = 0;
         let sink = |ticket| {
@@ -104,7 +103,7 @@ impl<R: Request> Group<R> {
                 unreachable!("a ticket for an operation that was not asked for")
             };
             done += 1;
-            each(Offloading::with_device(held, Submitted::with(&copies.center, how, demanded, ticket)));
+            each(Offloading::with_device(held, Submitted::Whole(ticket)));
         };
         // SAFETY: the requests hold the memory, and stay until their futures have them: those without a ticket are started below.
         let _ = unsafe { device.flow.submit_many(operations, how, sink) };

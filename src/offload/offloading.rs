@@ -68,7 +68,7 @@ impl<R: Request> Offloading<R> {
     #[inline(always)]
     pub(super) fn start(copies: &Copies, request: R) -> Self {
         let mut this = Self { request: Some(Held::new(request)), stage: Stage::Taken };
-        if this.was_small(copies) {
+        if this.was_plain(copies) {
             return this;
         }
         match this.request.take() {
@@ -77,19 +77,35 @@ impl<R: Request> Offloading<R> {
         }
     }
 
-    /// Does it if it is a copy for which nothing else comes into question: the one that is to cost no more than `memcpy`.
+    /// Does it if it is a copy for which nothing else comes into question: small, and to cost no more than `memcpy`; or for the one queue that there is, and
+    /// to cost no more than a descriptor.
     #[inline(always)]
-    fn was_small(&mut self, copies: &Copies) -> bool {
+    fn was_plain(&mut self, copies: &Copies) -> bool {
         let (Some(held), center) = (&mut self.request, &*copies.center) else { return false };
         let Ok(sealed::Described(Operation::Copy { src, dst, len })) = held.value_mut().operation() else {
             return false;
         };
         let sizes = &center.sizes;
+        let demanded = copies.engine == Engine::Device;
         let small = match &center.device {
             None => len <= sizes.at_once_max,
-            Some(device) => device.router.is_small(Kind::Copy, copies.intent, Mode::Overlapped, len),
+            Some(device) => {
+                let small = device.router.is_small(Kind::Copy, copies.intent, Mode::Overlapped, len);
+                if demanded || (!small && copies.engine == Engine::Auto) {
+                    if copies.gather {
+                        return false;
+                    }
+                    // SAFETY: the buffers' owner is beside it, and stays until it is over, or is left with it.
+                    let ticket = unsafe { device.submit_copy((src, dst, len), copies.intent, demanded) };
+                    let Some(ticket) = ticket else { return false };
+                    // There is nothing to drop, and the compiler need not look for it.
+                    std::mem::forget(std::mem::replace(&mut self.stage, Stage::Device(Submitted::Whole(ticket))));
+                    return true;
+                }
+                small
+            }
         };
-        if !small || len >= sizes.streamed_from || copies.engine == Engine::Device || copies.intent == Intent::Durable {
+        if !small || len >= sizes.streamed_from || demanded || copies.intent == Intent::Durable {
             return false;
         }
         // SAFETY: the buffers' owner is beside it: readable, writable and nobody else's by the contracts of their traits.
@@ -271,6 +287,11 @@ impl<R: Request> Future for Offloading<R> {
             std::mem::forget(std::mem::replace(&mut this.stage, Stage::Taken));
             if let Some(held) = this.request.take() {
                 return Poll::Ready(Ok(held.into_inner().answer(sealed::Answer(verdict))));
+            }
+        }
+        if let Stage::Device(submitted) = &this.stage {
+            if submitted.waits(cx) {
+                return Poll::Pending;
             }
         }
         this.poll_pending(cx)

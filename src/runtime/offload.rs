@@ -56,7 +56,7 @@ pub(super) fn center(
     let sizes = CpuSizes { at_once_max: AT_ONCE_MAX, slice: SLICE, streamed_from };
     let defaults = Settings::default();
     let timeout = config.timeout.unwrap_or(defaults.timeout);
-    let settings = Settings { lanes: shared.lanes().len(), timeout, ..defaults };
+    let settings = Settings { lanes: shared.lanes().len(), timeout, streamed_from, ..defaults };
     // Without memory for records there is no device; the CPU needs none.
     let flow = queues.and_then(|queues| Flow::new(queues, settings).ok());
     let router = || Router::new(Costs::STARTING, streamed_from);

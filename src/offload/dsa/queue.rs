@@ -47,6 +47,8 @@ pub(crate) struct Queue {
     copies: copies::Copies,
     credits: Credits,
     health: Health,
+    /// Which opening it is; set when it is added to [`Queues`].
+    id: QueueId,
     name: Box<str>,
     node: Option<u32>,
     /// Held by whoever closes it.
@@ -65,6 +67,7 @@ impl Queue {
             copies,
             credits,
             health: Health::new(),
+            id: QueueId::from_index(0),
             name: name.into(),
             node,
             closing: Mutex::new(()),
@@ -79,9 +82,19 @@ impl Queue {
     /// As [`Portal::submit`]; what it says about a dedicated queue's size is kept here.
     #[inline]
     pub(crate) unsafe fn submit(&self, descriptor: &Descriptor) -> Submitted {
-        if self.credits.take(1) == 0 {
+        if !self.credits.take_one() {
             return Submitted::Full;
         }
+        // SAFETY: the caller's promise; the credit was just taken.
+        unsafe { self.submit_on_credit(descriptor) }
+    }
+
+    /// As [`submit`](Self::submit), with a credit that was taken before. What is not accepted gives it back.
+    ///
+    /// # Safety
+    /// As [`submit`](Self::submit); and the caller has a credit, which is spent.
+    #[inline(always)]
+    pub(crate) unsafe fn submit_on_credit(&self, descriptor: &Descriptor) -> Submitted {
         // SAFETY: the caller's promise; the credit keeps the queue from overflowing.
         let submitted = unsafe { self.portal.submit(descriptor) };
         if submitted != Submitted::Accepted {
@@ -158,16 +171,24 @@ impl Queue {
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
+    #[inline]
     pub(crate) fn credits(&self) -> &Credits {
         &self.credits
     }
+    #[inline]
     pub(crate) fn health(&self) -> &Health {
         &self.health
+    }
+    /// Which opening it is.
+    #[inline]
+    pub(crate) fn id(&self) -> QueueId {
+        self.id
     }
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
     /// The NUMA node of the device; `None`: not known, so any.
+    #[inline]
     pub(crate) fn node(&self) -> Option<u32> {
         self.node
     }

@@ -13,8 +13,8 @@ use super::room::Room;
 use super::shutdown::{self, Report};
 use super::submit::{How, Refused};
 use super::ticket::Ticket;
-use crate::offload::Operation;
-use crate::offload::dsa::queue::Queues;
+use crate::offload::dsa::queue::{Queue, Queues};
+use crate::offload::{Intent, Operation};
 
 /// Everything between the router and the portals. Shared by lanes, foreign threads and futures; dropped (and not shut down), it takes nothing new, and
 /// goes when the last ticket does.
@@ -36,6 +36,7 @@ impl Flow {
     }
 
     /// The queues, old openings too.
+    #[inline]
     pub(crate) fn queues(&self) -> &Queues {
         &self.0.queues
     }
@@ -56,6 +57,22 @@ impl Flow {
     pub(crate) unsafe fn submit(&self, op: &Operation, how: How, waker: Option<&Waker>) -> Result<Ticket, Refused> {
         // SAFETY: the caller's promise.
         unsafe { self.0.submit(op, how, waker) }
+    }
+
+    /// A copy, submitted at once and without a look at anything that is not as it nearly always is. `None`: nothing was done, and
+    /// [`submit`](Self::submit) knows why.
+    ///
+    /// # Safety
+    /// As [`submit`](Self::submit); and `queue` is one of this flow's [`queues`](Self::queues).
+    #[inline(always)]
+    pub(crate) unsafe fn submit_copy(
+        &self,
+        queue: &Queue,
+        copy: (*const u8, *mut u8, usize),
+        intent: Intent,
+    ) -> Option<Ticket> {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.submit_copy(queue, copy, intent) }
     }
 
     /// Submits operations together, in batches where the queue takes them, in their order; `how.gather` does not matter. Each ticket goes to `sink`.

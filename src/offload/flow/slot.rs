@@ -127,6 +127,21 @@ impl Slot {
         self.origin.store(u32::from(origin.queue) | u32::from(origin.credit) << 16, Relaxed);
     }
 
+    /// As [`register`](Self::register), where no waker was registered before. `false`: nothing was done; ask `register`.
+    #[inline]
+    pub(crate) fn register_first(&self, waker: &Waker) -> bool {
+        let seen = self.state.look();
+        if !seen.is_live() || seen.has_waker() {
+            return false;
+        }
+        self.fill_waker(waker.clone());
+        if self.state.offer_first_waker(seen) {
+            return true;
+        }
+        drop(self.read_waker());
+        false
+    }
+
     /// Lets `waker` be woken when the operation is over; takes the place of the one before.
     pub(crate) fn register(&self, waker: &Waker) -> Registered {
         let seen = self.state.look();

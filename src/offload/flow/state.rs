@@ -81,6 +81,7 @@ impl Seen {
         self.0 & PHASE == LIVE
     }
     /// The holder left it to the reaper.
+    #[inline]
     pub(crate) fn is_abandoned(self) -> bool {
         self.0 & ABANDONED != 0
     }
@@ -89,6 +90,7 @@ impl Seen {
     pub(crate) fn is_batch(self) -> bool {
         self.0 & BATCH != 0
     }
+    #[inline]
     pub(crate) fn has_waker(self) -> bool {
         self.0 & WAKER != 0
     }
@@ -204,6 +206,16 @@ impl StateWord {
             }
         }
         false
+    }
+
+    /// As [`offer_waker`](Self::offer_waker), by a holder that has just seen the word live and without a waker. `false`: it has changed since; take the waker
+    /// back, and look again.
+    #[inline]
+    #[must_use]
+    pub(crate) fn offer_first_waker(&self, seen: Seen) -> bool {
+        debug_assert!(seen.is_live() && !seen.has_waker() && !seen.is_abandoned());
+        // Release: the waker; partner is the Acquire in `over`. Relaxed on failure: the caller looks again. Strong: it is tried once.
+        self.0.compare_exchange(seen.0, seen.0 | WAKER, Release, Relaxed).is_ok()
     }
 
     /// Takes the offer back, to offer another waker. `false`: the operation is over, and the reaper has the waker.

@@ -9,12 +9,12 @@ use super::memory::LIST_LEN;
 use super::page::{Child, PageRef};
 use super::slot::Origin;
 use super::ticket::Ticket;
-use crate::offload::Operation;
 use crate::offload::batch::Waiting;
 use crate::offload::dsa::abi::{Descriptor, Flags};
 use crate::offload::dsa::portal::{Death, Submitted};
 use crate::offload::dsa::prepare::{Manner, Unsuited, prepare};
 use crate::offload::dsa::queue::{Condition, Queue, QueueId};
+use crate::offload::{Intent, Operation};
 
 /// How an operation is to be carried out: what the router decided.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +86,61 @@ impl Core {
             self.ring();
         }
         Ok(Ticket::new(page, slot, how, write_back))
+    }
+
+    /// See [`Flow::submit_copy`](super::Flow::submit_copy).
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub(super) unsafe fn submit_copy(
+        &self,
+        queue: &Queue,
+        copy: (*const u8, *mut u8, usize),
+        intent: Intent,
+    ) -> Option<Ticket> {
+        let how = How { queue: queue.id(), manner: Manner { intent, block_on_fault: false }, gather: false };
+        if !self.is_here() || !queue.health().is_up() {
+            return None;
+        }
+        let template = queue.copies().template(how.manner, copy.2)?;
+        let page = self.page();
+        if !queue.credits().take_one() {
+            return None;
+        }
+        let Claim::Taken { slots, rouse } = page.claims.claim() else {
+            queue.answered(1);
+            return None;
+        };
+        let slot = slots.trailing_zeros();
+        let descriptor = page.memory.descriptor(slot);
+        // SAFETY: in bounds and aligned; the slot is ours, so the descriptor is.
+        unsafe { template.write(copy, page.memory.record(slot).address(), descriptor) };
+        page.memory.clear_record(slot);
+        let here = page.slot(slot);
+        here.set_origin(Origin { queue: how.queue.index(), credit: true });
+        here.publish(None);
+        // SAFETY: as in `submit`; the credit was taken above.
+        let submitted = unsafe { queue.submit_on_credit(&*descriptor) };
+        if rouse || submitted != Submitted::Accepted {
+            self.after_submit_copy(page, Taken { slots, rouse }, submitted)?;
+        }
+        page.counters.singles.add_roughly(1);
+        Some(Ticket::new(page, slot, how, template.write_back()))
+    }
+
+    /// What is rare: the reaper sleeps, or the queue did not take it, in which case nothing was submitted and the slot is given back.
+    #[cold]
+    fn after_submit_copy(&self, page: PageRef, taken: Taken, submitted: Submitted) -> Option<()> {
+        if submitted != Submitted::Accepted {
+            // As in `submit`.
+            let _ = page.slot(taken.slots.trailing_zeros()).leave();
+            page.release(taken.slots);
+        }
+        if taken.rouse {
+            self.ring();
+        }
+        (submitted == Submitted::Accepted).then_some(())
     }
 
     /// See [`Flow::submit_many`](super::Flow::submit_many).
@@ -223,7 +278,7 @@ impl Core {
         if self.is_closed() {
             return Err(Refused::Closed);
         }
-        let page = self.page();
+        let page = self.page_now();
         match page.claims.claim_many(wanted) {
             Claim::Taken { slots, rouse } => Ok((page, Taken { slots, rouse })),
             Claim::Full | Claim::Retired => Err(Refused::NoSlot),
@@ -269,9 +324,10 @@ pub(super) unsafe fn write(
     to: *mut Descriptor,
 ) -> Result<bool, Unsuited> {
     if let Operation::Copy { src, dst, len } = *op {
-        // SAFETY: the caller's promise.
-        if let Some(write_back) = unsafe { queue.copies().write(manner, (src, dst, len), record, to) } {
-            return Ok(write_back);
+        if let Some(template) = queue.copies().template(manner, len) {
+            // SAFETY: the caller's promise.
+            unsafe { template.write((src, dst, len), record, to) };
+            return Ok(template.write_back());
         }
     }
     // SAFETY: the caller's promise.

@@ -35,6 +35,8 @@ pub(crate) enum Settled {
         rest: Rest,
         /// Its destination, the part included that the device wrote, is to be written back.
         write_back: bool,
+        /// It is large enough to be stored past the caches.
+        streamed: bool,
     },
 }
 
@@ -60,6 +62,14 @@ impl Ticket {
     #[inline]
     pub(super) fn new(page: PageRef, slot: u32, how: How, write_back: bool) -> Self {
         Self { page, slot, retries: 0, write_back, over: false, how, rest: None }
+    }
+
+    /// `true`: it is with the device, and `waker` will be woken when it is over. `false`: look at it closer, with [`poll`](Self::poll), which may come to the
+    /// same. The first poll of what was submitted just now, and no more than that.
+    #[inline]
+    pub(crate) fn waits(&self, waker: &Waker) -> bool {
+        let waits = !self.over && self.page.core().is_here() && self.status_byte() == 0;
+        waits && self.page.slot(self.slot).register_first(waker)
     }
 
     /// Whether it is over, and if so how; else `waker` will be woken when it may be (the last one that was given).
@@ -99,6 +109,7 @@ impl Ticket {
     }
 
     /// Its record's status byte: 0 while there is no answer. For those that wait for it themselves.
+    #[inline]
     pub(crate) fn status_byte(&self) -> u8 {
         self.page.memory.record(self.slot).status_byte()
     }
@@ -212,9 +223,12 @@ impl Ticket {
     }
 
     fn on_cpu(&mut self, rest: Rest) -> Poll<Settled> {
-        self.page.counters.cpu[class(rest.operation.len())].add(1);
+        let len = rest.operation.len();
+        self.page.counters.cpu[class(len)].add(1);
+        // Before the slot is given back, which keeps the core.
+        let streamed = len >= self.page.core().settings.streamed_from;
         self.leave();
-        Poll::Ready(Settled::OnCpu { rest, write_back: self.write_back })
+        Poll::Ready(Settled::OnCpu { rest, write_back: self.write_back, streamed })
     }
 
     fn fail(&mut self, failure: Failure) -> Poll<Settled> {

@@ -11,13 +11,14 @@ use crate::offload::{Intent, Operation};
 /// A template an intent. See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Copies {
-    by_intent: [Template; 3],
+    /// By intent; the last place is nobody's, so that an index needs no check.
+    by_intent: [Template; 4],
     /// The largest, in bytes.
     len_max: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Template {
+pub(crate) struct Template {
     /// [`Descriptor::common`]; 0, which no MEMMOVE has: there is no template.
     common: u64,
     write_back: bool,
@@ -35,33 +36,42 @@ impl Copies {
                 _ => Template { common: 0, write_back: false },
             }
         };
+        let none = Template { common: 0, write_back: false };
+        let by_intent = [template(Intent::Soon), template(Intent::Cold), template(Intent::Durable), none];
         let len_max = usize::try_from(limits.transfer_max.min(u32::MAX.into())).unwrap_or(usize::MAX);
-        Self { by_intent: [Intent::Soon, Intent::Cold, Intent::Durable].map(template), len_max }
+        Self { by_intent, len_max }
     }
 
-    /// Writes what [`prepare`] would say of this copy, if there is a template for it. Returns whether the CPU has to write back its destination.
+    /// The template for copies of this length, if there is one.
+    #[inline(always)]
+    pub(crate) fn template(&self, manner: Manner, len: usize) -> Option<&Template> {
+        let template = &self.by_intent[manner.intent as usize % 4];
+        // One comparison for both ends of the length: 0 wraps.
+        if template.common == 0 || manner.block_on_fault || len.wrapping_sub(1) >= self.len_max {
+            return None;
+        }
+        Some(template)
+    }
+}
+
+impl Template {
+    /// Writes what [`prepare`] would say of this copy, whose length the template was asked for with.
     ///
     /// # Safety
     /// `to` is valid for a write, and aligned.
     #[inline(always)]
     #[allow(unsafe_code)]
-    pub(crate) unsafe fn write(
-        &self,
-        manner: Manner,
-        (src, dst, len): (*const u8, *mut u8, usize),
-        record: u64,
-        to: *mut Descriptor,
-    ) -> Option<bool> {
-        let template = self.by_intent[manner.intent as usize % 3];
-        // One comparison for both ends of the length: 0 wraps.
-        if template.common == 0 || manner.block_on_fault || len.wrapping_sub(1) >= self.len_max {
-            return None;
-        }
+    pub(crate) unsafe fn write(&self, (src, dst, len): (*const u8, *mut u8, usize), record: u64, to: *mut Descriptor) {
         let (src, dst) = (src.addr() as u64, dst.addr() as u64);
-        // At most u32::MAX, see `new`.
+        // At most u32::MAX, see `Copies::new`.
         // SAFETY: the caller's promise.
-        unsafe { Descriptor::write_memmove(to, template.common, src, dst, len as u32, record) };
-        Some(template.write_back)
+        unsafe { Descriptor::write_memmove(to, self.common, src, dst, len as u32, record) };
+    }
+
+    /// Whether the CPU has to write back the destination.
+    #[inline(always)]
+    pub(crate) fn write_back(&self) -> bool {
+        self.write_back
     }
 }
 
@@ -94,10 +104,13 @@ mod tests {
                             (std::ptr::without_provenance(0x1_2345), std::ptr::without_provenance_mut(0x77_7777));
                         let want = prepare(&Operation::Copy { src, dst, len }, manner, &limits, 0x40);
                         let mut descriptor = Descriptor::ZERO;
-                        // SAFETY: it is here.
-                        let got = unsafe { copies.write(manner, (src, dst, len), 0x40, &mut descriptor) };
-                        match got {
-                            Some(write_back) => assert_eq!(want, Ok(Prepared { descriptor, write_back })),
+                        match copies.template(manner, len) {
+                            Some(template) => {
+                                // SAFETY: it is here.
+                                unsafe { template.write((src, dst, len), 0x40, &mut descriptor) };
+                                let write_back = template.write_back();
+                                assert_eq!(want, Ok(Prepared { descriptor, write_back }));
+                            }
                             None => assert!(
                                 want.is_err() || block_on_fault || !general.contains(plain),
                                 "{len} {intent:?} has a template"

@@ -47,13 +47,31 @@ impl Credits {
         debug_assert!(before + count <= self.all, "a credit was given back twice");
     }
 
+    /// Takes one. `false`: there is none.
+    #[inline(always)]
+    #[must_use = "credits that are lost make the queue smaller for ever"]
+    pub(crate) fn take_one(&self) -> bool {
+        // Relaxed: as in `take`.
+        let mut left = self.left.load(Relaxed);
+        while left != 0 {
+            // Acquire: as in `take`.
+            match self.left.compare_exchange_weak(left, left - 1, Acquire, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => left = now,
+            }
+        }
+        false
+    }
+
     /// How many are out now. Stale when it returns; good for choosing a queue and for reports.
+    #[inline]
     pub(crate) fn taken(&self) -> u32 {
         // Relaxed: an estimate.
         self.all - self.left.load(Relaxed).min(self.all)
     }
 
     /// How many there are.
+    #[inline]
     pub(crate) fn all(&self) -> u32 {
         self.all
     }

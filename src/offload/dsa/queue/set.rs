@@ -1,8 +1,10 @@
 //! Every queue that was opened, old openings too: an append-only list that is read without a lock.
 
+use std::ptr;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering::*};
 
-use super::Queue;
+use super::{Condition, Queue};
 use crate::sync::Mutex;
 
 /// Openings in a process's life. Each costs a little memory, and its descriptor and mapping until it is retired; a queue that is disabled and
@@ -31,21 +33,46 @@ pub(crate) struct Queues {
     slots: Box<[OnceLock<Box<Queue>>]>,
     /// How many are filled.
     opened: Mutex<usize>,
+    /// One of them, if all others are dead; null: there are several, or it is not known. What nearly every service has, at the cost of one load.
+    sole: AtomicPtr<Queue>,
 }
 
 impl Queues {
     pub(crate) fn new() -> Self {
-        Self { slots: (0..OPENINGS_MAX).map(|_| OnceLock::new()).collect(), opened: Mutex::new(0) }
+        Self {
+            slots: (0..OPENINGS_MAX).map(|_| OnceLock::new()).collect(),
+            opened: Mutex::new(0),
+            sole: AtomicPtr::default(),
+        }
     }
 
     /// Adds an opening; gives it back when there were too many.
-    pub(crate) fn add(&self, queue: Queue) -> Result<QueueId, Box<Queue>> {
+    pub(crate) fn add(&self, mut queue: Queue) -> Result<QueueId, Box<Queue>> {
         let mut opened = self.opened.lock();
         let Some(slot) = self.slots.get(*opened) else { return Err(Box::new(queue)) };
-        slot.set(Box::new(queue))?;
         let id = QueueId(*opened as u16); // below OPENINGS_MAX
+        queue.id = id;
+        slot.set(Box::new(queue))?;
         *opened += 1;
+        // Dead is for ever, so what is the only one now is so until the next one is added, which comes by here.
+        let mut alive = self.iter().filter(|(_, queue)| !matches!(queue.health().condition(), Condition::Dead(_)));
+        let sole = match (alive.next(), alive.next()) {
+            (Some((_, queue)), None) => ptr::from_ref(queue).cast_mut(),
+            _ => ptr::null_mut(),
+        };
+        // Release: the queue, for whoever reads the pointer. Partner: the Acquire in `sole`.
+        self.sole.store(sole, Release);
         Ok(id)
+    }
+
+    /// The only opening that is not dead, if that is known; it may have died meanwhile.
+    #[inline(always)]
+    #[allow(unsafe_code)]
+    pub(crate) fn sole(&self) -> Option<&Queue> {
+        // Acquire: partner is the Release in `add`.
+        // SAFETY: null, or one of the boxes in `slots`, which are filled once, never emptied, and live as long as `self`; it is shared, never
+        // mutably borrowed, since it was put there.
+        unsafe { self.sole.load(Acquire).as_ref() }
     }
 
     /// The opening; `None` for an id that is not from this list.
@@ -58,5 +85,48 @@ impl Queues {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (QueueId, &Queue)> {
         let filled = self.slots.iter().map_while(|slot| slot.get());
         filled.enumerate().map(|(index, queue)| (QueueId(index as u16), &**queue))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::offload::dsa::abi::{GenCap, OpCap, Version};
+    use crate::offload::dsa::portal::{Death, null_portal};
+    use crate::offload::dsa::queue::Limits;
+
+    fn queue(name: &str) -> Queue {
+        let limits = Limits {
+            version: Version::V1_0,
+            general: GenCap(0),
+            operations: OpCap::NONE,
+            transfer_max: 4096,
+            batch_max: 0,
+            in_flight_max: 1,
+            block_on_fault: false,
+        };
+        let node = std::fs::File::options().read(true).write(true).open("/dev/zero").unwrap();
+        Queue::new(name, None, limits, Box::new(null_portal(node).unwrap()))
+    }
+
+    #[test]
+    fn the_only_one_that_lives_is_known_until_there_are_two() {
+        let queues = Queues::new();
+        let sole = || queues.sole().map(|queue| (queue.id().index(), queue.name().to_owned()));
+        assert_eq!(sole(), None);
+        let first = queues.add(queue("a")).unwrap();
+        assert_eq!(sole(), Some((0, "a".into())));
+        let second = queues.add(queue("b")).unwrap();
+        assert_eq!(sole(), None, "two");
+        queues.find(first).unwrap().health().die(Death::Gone);
+        assert_eq!(sole(), None, "looked at when one is added");
+        queues.find(second).unwrap().health().suspect();
+        let third = queues.add(queue("c")).unwrap();
+        assert_eq!(sole(), None, "what is suspected may come back");
+        queues.find(second).unwrap().health().die(Death::Gone);
+        queues.find(third).unwrap().health().die(Death::Gone);
+        queues.add(queue("d")).unwrap();
+        assert_eq!(sole(), Some((3, "d".into())));
+        assert_eq!(queues.find(second).unwrap().id(), second);
     }
 }
