@@ -29,21 +29,17 @@ use crate::task;
 /// # Panics
 /// Polled after it was ready.
 #[must_use = "the buffers come back by awaiting it"]
-pub struct Offloading<R: Request> {
-    /// `None`: an errand has it, or it was given back.
-    request: Option<Held<R>>,
-    stage: Stage<R>,
-}
+pub struct Offloading<R: Request>(Stage<R>);
 
 enum Stage<R: Request> {
-    /// Over.
-    Ready(Result<Verdict, Failure>),
+    /// Over. Failures are rare, and boxed.
+    Ready(Held<R>, Result<Verdict, Box<Failure>>),
     /// With a device.
-    Device(Submitted),
-    /// On its way on a compute lane.
+    Device(Held<R>, Submitted),
+    /// On its way on a compute lane, with the buffers.
     Sent(Awaited<R>),
     /// In the hands of whoever polls.
-    Here(Box<Here>),
+    Here(Held<R>, Box<Here>),
     Taken,
 }
 
@@ -67,126 +63,93 @@ pub struct Failed<B> {
 impl<R: Request> Offloading<R> {
     #[inline(always)]
     pub(super) fn start(copies: &Copies, request: R) -> Self {
-        let mut this = Self { request: Some(Held::new(request)), stage: Stage::Taken };
-        if this.was_plain(copies) {
-            return this;
-        }
-        match this.request.take() {
-            Some(held) => Self::choose(copies, held.into_inner()),
-            None => unreachable!("it was put there above"),
-        }
-    }
-
-    /// Does it if it is a copy for which nothing else comes into question: small, and to cost no more than `memcpy`; or for the one queue that there is, and
-    /// to cost no more than a descriptor.
-    #[inline(always)]
-    fn was_plain(&mut self, copies: &Copies) -> bool {
-        let (Some(held), center) = (&mut self.request, &*copies.center) else { return false };
-        let Ok(sealed::Described(Operation::Copy { src, dst, len })) = held.value_mut().operation() else {
-            return false;
-        };
-        let sizes = &center.sizes;
-        let demanded = copies.engine == Engine::Device;
-        let small = match &center.device {
-            None => len <= sizes.at_once_max,
-            Some(device) => {
-                let small = device.router.is_small(Kind::Copy, copies.intent, Mode::Overlapped, len);
-                if demanded || (!small && copies.engine == Engine::Auto) {
-                    if copies.gather {
-                        return false;
-                    }
-                    // SAFETY: the buffers' owner is beside it, and stays until it is over, or is left with it.
-                    let ticket = unsafe { device.submit_copy((src, dst, len), copies.intent, demanded) };
-                    let Some(ticket) = ticket else { return false };
-                    // There is nothing to drop, and the compiler need not look for it.
-                    std::mem::forget(std::mem::replace(&mut self.stage, Stage::Device(Submitted::Whole(ticket))));
-                    return true;
+        let mut held = Held::new(request);
+        if let Ok(sealed::Described(Operation::Copy { src, dst, len })) = held.value_mut().operation() {
+            match Plain::of(copies, len) {
+                Plain::OnCpu => {
+                    // SAFETY: the buffers' owner is here: readable, writable and nobody else's by the contracts of their traits.
+                    unsafe { cpu::copy(src, dst, len, Stores::Plain) };
+                    return Self(Stage::Ready(held, Ok(Verdict::Done)));
                 }
-                small
+                Plain::ByDevice { device, demanded } => {
+                    // SAFETY: `held` stays beside the ticket until it is over, or is left with it.
+                    if let Some(ticket) = unsafe { device.submit_copy((src, dst, len), copies.intent, demanded) } {
+                        return Self(Stage::Device(held, Submitted::Whole(ticket)));
+                    }
+                }
+                Plain::Not => {}
             }
-        };
-        if !small || len >= sizes.streamed_from || demanded || copies.intent == Intent::Durable {
-            return false;
         }
-        // SAFETY: the buffers' owner is beside it: readable, writable and nobody else's by the contracts of their traits.
-        unsafe { cpu::copy(src, dst, len, Stores::Plain) };
-        // There is nothing to drop, and the compiler need not look for it.
-        std::mem::forget(std::mem::replace(&mut self.stage, Stage::Ready(Ok(Verdict::Done))));
-        true
+        Self::choose(copies, held)
     }
 
+    #[cold]
     #[inline(never)]
-    fn choose(copies: &Copies, mut request: R) -> Self {
-        let sealed::Described(operation) = match request.operation() {
+    fn choose(copies: &Copies, mut held: Held<R>) -> Self {
+        let sealed::Described(operation) = match held.value_mut().operation() {
             Ok(described) => described,
-            Err(failure) => return Self::refused(&copies.center, request, failure),
+            Err(failure) => return Self::refused(&copies.center, held, failure),
         };
         if let Some(device) = &copies.center.device {
             if !matches!(copies.engine, Engine::Cpu | Engine::CpuHere) && operation.len() > 0 {
                 let way = device.way(&operation, copies.intent, copies.engine, Mode::Overlapped, copies.gather);
                 if let Way::Queue { how, .. } = way {
-                    return Self::submit(copies, device, request, operation, how);
+                    return Self::submit(copies, device, held, operation, how);
                 }
             }
         }
-        Self::on_cpu(copies, request, operation)
+        Self::on_cpu(copies, held, operation)
     }
 
     /// Without a device, or where the CPU is cheaper.
     #[inline]
-    fn on_cpu(copies: &Copies, request: R, operation: Operation) -> Self {
+    fn on_cpu(copies: &Copies, held: Held<R>, operation: Operation) -> Self {
         let len = operation.len();
         if len > copies.center.sizes.at_once_max || copies.engine == Engine::Device || copies.intent == Intent::Durable
         {
-            return Self::start_large(copies, request, operation);
+            return Self::start_large(copies, held, operation);
         }
-        // SAFETY: the buffers' owner is `request`, which is here: readable, writable and nobody else's by the contracts of their traits.
+        // SAFETY: the buffers' owner is `held`, which is here: readable, writable and nobody else's by the contracts of their traits.
         let result = unsafe { cpu::perform(&operation, copies.center.stores(len)) };
-        Self { request: Some(Held::new(request)), stage: Stage::Ready(result) }
+        Self(Stage::Ready(held, result.map_err(Box::new)))
     }
 
     #[inline]
-    fn submit(copies: &Copies, device: &Device, request: R, operation: Operation, how: How) -> Self {
+    fn submit(copies: &Copies, device: &Device, held: Held<R>, operation: Operation, how: How) -> Self {
         if let Err(failure) = cpu::check(&operation) {
-            return Self::refused(&copies.center, request, failure);
+            return Self::refused(&copies.center, held, failure);
         }
-        let held = Held::new(request);
         // SAFETY: `held` stays beside it until it is over, or is left with it.
         match unsafe { Submitted::new(&copies.center, device, &operation, how, copies.engine == Engine::Device) } {
-            Ok(submitted) => Self::with_device(held, submitted),
-            Err(()) => Self::instead(copies, held.into_inner(), operation),
+            Ok(submitted) => Self(Stage::Device(held, submitted)),
+            // No queue takes it.
+            Err(()) => Self::on_cpu(copies, held, operation),
         }
-    }
-
-    /// No queue takes it.
-    #[cold]
-    fn instead(copies: &Copies, request: R, operation: Operation) -> Self {
-        Self::on_cpu(copies, request, operation)
     }
 
     /// With a ticket for it, that was had elsewhere.
     #[inline]
-    pub(super) fn with_device(request: Held<R>, submitted: Submitted) -> Self {
-        Self { request: Some(request), stage: Stage::Device(submitted) }
+    pub(super) fn with_device(held: Held<R>, submitted: Submitted) -> Self {
+        Self(Stage::Device(held, submitted))
     }
 
     #[cold]
-    fn refused(center: &Center, request: R, failure: Failure) -> Self {
+    fn refused(center: &Center, held: Held<R>, failure: Failure) -> Self {
         center.counts.refused();
-        Self { request: Some(Held::new(request)), stage: Stage::Ready(Err(failure)) }
+        Self(Stage::Ready(held, Err(Box::new(failure))))
     }
 
     #[inline(never)]
-    fn start_large(copies: &Copies, request: R, operation: Operation) -> Self {
+    fn start_large(copies: &Copies, held: Held<R>, operation: Operation) -> Self {
         let center = &copies.center;
         let len = operation.len();
         if copies.engine == Engine::Device && len > 0 {
             let what = "no device: there is no work queue that can be used, see `twolane doctor`".into();
-            return Self::refused(center, request, Failure::Refused { what });
+            return Self::refused(center, held, Failure::Refused { what });
         }
         let mut work = match Work::new(&operation, center.stores(len)) {
             Ok(work) => work,
-            Err(failure) => return Self::refused(center, request, failure),
+            Err(failure) => return Self::refused(center, held, failure),
         };
         let durable = (copies.intent == Intent::Durable).then_some(operation);
         if len <= center.sizes.at_once_max {
@@ -194,29 +157,29 @@ impl<R: Request> Offloading<R> {
             let verdict = unsafe { work.advance(usize::MAX) }.unwrap_or(Verdict::Done);
             // SAFETY: as above.
             durable.iter().for_each(|operation| unsafe { durable::write_back(operation) });
-            return Self { request: Some(Held::new(request)), stage: Stage::Ready(Ok(verdict)) };
+            return Self(Stage::Ready(held, Ok(verdict)));
         }
         center.counts.sliced(len);
         let slice = center.sizes.slice;
         // In a child of the process (fork) no lane runs.
         if copies.engine == Engine::CpuHere || !center.home.is_here() {
             let here = Box::new(Here { work, slice, durable });
-            return Self { request: Some(Held::new(request)), stage: Stage::Here(here) };
+            return Self(Stage::Here(held, here));
         }
-        // SAFETY: `work` is about `request`'s buffers.
-        let (errand, awaited) = unsafe { errand(request, work, slice, durable) };
+        // SAFETY: `work` is about `held`'s buffers.
+        let (errand, awaited) = unsafe { errand(held.into_inner(), work, slice, durable) };
         // A runtime that has ended takes nothing: the errand brings the buffers back as it is dropped.
         if let Ok((runnable, handle)) = task::future(errand, Arc::clone(&center.scheduler)) {
             drop(handle);
             center.scheduler.schedule(runnable);
         }
-        Self { request: None, stage: Stage::Sent(awaited) }
+        Self(Stage::Sent(awaited))
     }
 
     /// Whether the answer is there: the next poll is ready.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        matches!(self.stage, Stage::Ready(..))
+        matches!(self.0, Stage::Ready(..))
     }
 
     #[inline]
@@ -229,14 +192,13 @@ impl<R: Request> Offloading<R> {
 
     #[inline(never)]
     fn poll_pending(&mut self, cx: &mut Context<'_>) -> Poll<Answered<R>> {
-        let result = match (&mut self.stage, &mut self.request) {
-            (Stage::Ready(result), Some(_)) => std::mem::replace(result, Ok(Verdict::Done)),
-            (Stage::Sent(awaited), _) => {
+        let result = match &mut self.0 {
+            Stage::Sent(awaited) => {
                 let (request, result) = std::task::ready!(awaited.poll(cx));
-                self.stage = Stage::Taken;
+                self.0 = Stage::Taken;
                 return Poll::Ready(Self::answer(request, result));
             }
-            (Stage::Device(submitted), Some(held)) => {
+            Stage::Device(held, submitted) => {
                 let mut whole = || {
                     let described = held.value_mut().operation();
                     described.map_or(Operation::Nop, |sealed::Described(operation)| operation)
@@ -244,7 +206,7 @@ impl<R: Request> Offloading<R> {
                 // SAFETY: the buffers give the same ranges at each call, and are beside it since it was submitted.
                 std::task::ready!(unsafe { submitted.poll(&mut whole, cx) })
             }
-            (Stage::Here(here), Some(_)) => {
+            Stage::Here(_, here) => {
                 // SAFETY: the request is beside it, and it is not over: then the stage changes.
                 let Some(verdict) = (unsafe { here.work.advance(here.slice) }) else {
                     cx.waker().wake_by_ref();
@@ -254,16 +216,59 @@ impl<R: Request> Offloading<R> {
                 here.durable.iter().for_each(|operation| unsafe { durable::write_back(operation) });
                 Ok(verdict)
             }
-            _ => panic!("an operation was polled after it had answered"),
+            // What it came to is in the stage.
+            Stage::Ready(..) => Ok(Verdict::Done),
+            Stage::Taken => panic!("an operation was polled after it had answered"),
         };
-        let stage = std::mem::replace(&mut self.stage, Stage::Taken);
-        let Some(held) = self.request.take() else { unreachable!("its request was beside it") };
-        match (result, stage) {
-            (Err(failure @ Failure::Quarantined { .. }), Stage::Device(submitted)) => {
+        match (std::mem::replace(&mut self.0, Stage::Taken), result) {
+            (Stage::Device(held, submitted), Err(failure @ Failure::Quarantined { .. })) => {
                 submitted.abandon(held);
                 Poll::Ready(Err(Failed { failure, buffers: None }))
             }
-            (result, _) => Poll::Ready(Self::answer(held.into_inner(), result)),
+            (Stage::Ready(held, result), _) => {
+                Poll::Ready(Self::answer(held.into_inner(), result.map_err(|failure| *failure)))
+            }
+            (Stage::Device(held, _) | Stage::Here(held, _), result) => {
+                Poll::Ready(Self::answer(held.into_inner(), result))
+            }
+            (Stage::Sent(_) | Stage::Taken, _) => unreachable!("these went their way above"),
+        }
+    }
+}
+
+/// Whether a copy is one for which nothing else comes into question, and which is therefore to cost next to nothing.
+enum Plain<'a> {
+    /// Small: no more than `memcpy`.
+    OnCpu,
+    /// For a device, at once: no more than a descriptor, if there is one queue.
+    ByDevice {
+        device: &'a Device,
+        demanded: bool,
+    },
+    Not,
+}
+
+impl<'a> Plain<'a> {
+    #[inline(always)]
+    fn of(copies: &'a Copies, len: usize) -> Self {
+        let center = &*copies.center;
+        let by = |device, demanded| if copies.gather { Self::Not } else { Self::ByDevice { device, demanded } };
+        let small = match (&center.device, copies.engine) {
+            (None, Engine::Device) => return Self::Not,
+            (Some(device), Engine::Device) => return by(device, true),
+            (None, _) => len <= center.sizes.at_once_max,
+            (Some(device), engine) => {
+                let small = device.router.is_small(Kind::Copy, copies.intent, Mode::Overlapped, len);
+                if !small && engine == Engine::Auto {
+                    return by(device, false);
+                }
+                small
+            }
+        };
+        if small && len < center.sizes.streamed_from && copies.intent != Intent::Durable {
+            Self::OnCpu
+        } else {
+            Self::Not
         }
     }
 }
@@ -282,17 +287,14 @@ impl<R: Request> Future for Offloading<R> {
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if let Stage::Ready(Ok(verdict)) = this.stage {
-            // A verdict is plain data: there is nothing to drop, and the compiler need not look for it.
-            std::mem::forget(std::mem::replace(&mut this.stage, Stage::Taken));
-            if let Some(held) = this.request.take() {
-                return Poll::Ready(Ok(held.into_inner().answer(sealed::Answer(verdict))));
+        match &this.0 {
+            &Stage::Ready(_, Ok(verdict)) => {
+                if let Stage::Ready(held, _) = std::mem::replace(&mut this.0, Stage::Taken) {
+                    return Poll::Ready(Ok(held.into_inner().answer(sealed::Answer(verdict))));
+                }
             }
-        }
-        if let Stage::Device(submitted) = &this.stage {
-            if submitted.waits(cx) {
-                return Poll::Pending;
-            }
+            Stage::Device(_, submitted) if submitted.waits(cx) => return Poll::Pending,
+            _ => {}
         }
         this.poll_pending(cx)
     }
@@ -301,9 +303,8 @@ impl<R: Request> Future for Offloading<R> {
 impl<R: Request> Drop for Offloading<R> {
     #[inline]
     fn drop(&mut self) {
-        if let Stage::Device(..) = self.stage {
-            let stage = std::mem::replace(&mut self.stage, Stage::Taken);
-            if let (Stage::Device(submitted), Some(held)) = (stage, self.request.take()) {
+        if let Stage::Device(..) = self.0 {
+            if let Stage::Device(held, submitted) = std::mem::replace(&mut self.0, Stage::Taken) {
                 submitted.abandon(held);
             }
         }
@@ -315,7 +316,7 @@ impl<R: Request> Unpin for Offloading<R> {}
 
 impl<R: Request> fmt::Debug for Offloading<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.stage {
+        f.write_str(match self.0 {
             Stage::Ready(..) => "Offloading(ready)",
             Stage::Sent(_) => "Offloading(on a compute lane)",
             Stage::Here(..) => "Offloading(where it is polled)",

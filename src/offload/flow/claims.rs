@@ -60,6 +60,24 @@ impl Claims {
         self.claim_by(|free| free & free.wrapping_neg())
     }
 
+    /// As [`claim`](Self::claim), for the way that is to be short: the slot's number, and whether to rouse. `None`: see `claim`.
+    #[inline(always)]
+    pub(crate) fn claim_one(&self) -> Option<(u32, bool)> {
+        // Relaxed: the exchange decides.
+        let mut word = self.0.load(Relaxed);
+        loop {
+            let slot = word.trailing_ones();
+            if slot >= SLOTS || word & RETIRED != 0 {
+                return None;
+            }
+            // Acquire: as in `claim_by`.
+            match self.0.compare_exchange_weak(word, (word | 1 << slot) & !DORMANT, Acquire, Relaxed) {
+                Ok(_) => return Some((slot, word & DORMANT != 0)),
+                Err(now) => word = now,
+            }
+        }
+    }
+
     /// Takes up to `wanted` slots, at least one.
     #[inline]
     pub(crate) fn claim_many(&self, wanted: u32) -> Claim {
@@ -230,6 +248,12 @@ mod tests {
         assert_eq!(taken(claims.claim_many(100)).count_ones(), SLOTS - 5, "as many as there are");
         assert_eq!(claims.claim(), Claim::Full);
         assert_eq!(claims.claim_many(2), Claim::Full);
+        assert_eq!(claims.claim_one(), None);
+        let _ = claims.release(1 << 7 | 1 << 9);
+        assert_eq!(claims.claim_one(), Some((7, false)), "the lowest, by its number");
+        assert!(claims.fall_asleep(claims.look()));
+        assert_eq!(claims.claim_one(), Some((9, true)));
+        assert!(!claims.look().dormant());
     }
 
     #[test]
@@ -265,7 +289,7 @@ mod tests {
         let claims = Claims::new();
         let slots = taken(claims.claim_many(2));
         assert!(!claims.retire());
-        assert_eq!(claims.claim(), Claim::Retired);
+        assert_eq!((claims.claim(), claims.claim_one()), (Claim::Retired, None));
         assert!(!claims.expect_waiters());
         assert!(!claims.release(1).emptied && claims.release(slots & !1).emptied);
         assert!(!claims.retire(), "told already");

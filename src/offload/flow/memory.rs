@@ -58,6 +58,12 @@ impl Memory {
         Ok(memory)
     }
 
+    /// The record and the descriptor of a slot: as [`record`](Self::record) and [`descriptor`](Self::descriptor).
+    #[inline(always)]
+    pub(crate) fn both(&self, slot: u32) -> (&CompletionSlot, *mut Descriptor) {
+        (self.record(slot), self.descriptor(slot))
+    }
+
     /// The record of a slot.
     #[inline]
     pub(crate) fn record(&self, slot: u32) -> &CompletionSlot {
@@ -71,7 +77,13 @@ impl Memory {
     /// before.
     #[inline]
     pub(crate) fn clear_record(&self, slot: u32) {
-        let words = std::ptr::from_ref(self.record(slot)).cast::<[AtomicU64; 4]>();
+        Self::clear(self.record(slot));
+    }
+
+    /// As [`clear_record`](Self::clear_record), of a record that was found before.
+    #[inline(always)]
+    pub(crate) fn clear(record: &CompletionSlot) {
+        let words = std::ptr::from_ref(record).cast::<[AtomicU64; 4]>();
         // SAFETY: the record is 32 bytes of atomics, aligned to 64, of which every bit pattern is valid; they live as long as `self`. Others access them
         // atomically, in parts; x86, Arm and RISC-V order such accesses as those of the parts.
         for word in unsafe { &*words } {

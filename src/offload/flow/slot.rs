@@ -104,6 +104,14 @@ impl Slot {
         self.state.publish(waker.is_some())
     }
 
+    /// As [`publish`](Self::publish), of a slot that was taken just now, without a waker.
+    #[inline(always)]
+    pub(crate) fn publish_new(&self) -> Seen {
+        // Relaxed: as in `publish`.
+        self.deadline.store(0, Relaxed);
+        self.state.publish_new()
+    }
+
     /// *Publish* of a batch with so many children, which nobody holds.
     #[inline]
     pub(crate) fn publish_batch(&self, children: u32) {

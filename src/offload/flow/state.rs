@@ -174,6 +174,18 @@ impl StateWord {
         Seen(live)
     }
 
+    /// As [`publish`](Self::publish), of a slot that was taken just now, without a waker.
+    #[inline(always)]
+    pub(crate) fn publish_new(&self) -> Seen {
+        // Relaxed: as in `publish`.
+        let before = self.0.load(Relaxed);
+        debug_assert!(before & !LIFE_MASK == HELD, "{before:#x}");
+        let live = before.wrapping_add(LIFE | LIVE);
+        // Release: as in `publish`.
+        self.0.store(live, Release);
+        Seen(live)
+    }
+
     /// As [`publish`](Self::publish), for a batch, which has no holder.
     #[inline]
     pub(crate) fn publish_batch(&self) {

@@ -5,7 +5,7 @@ use std::task::Waker;
 use super::claims::{Claim, numbers};
 use super::close;
 use super::core::Core;
-use super::memory::LIST_LEN;
+use super::memory::{LIST_LEN, Memory};
 use super::page::{Child, PageRef};
 use super::slot::Origin;
 use super::ticket::Ticket;
@@ -85,7 +85,7 @@ impl Core {
         if taken.rouse {
             self.ring();
         }
-        Ok(Ticket::new(page, slot, how, write_back))
+        Ok(Ticket::new(page, slot, how.manner, write_back))
     }
 
     /// See [`Flow::submit_copy`](super::Flow::submit_copy).
@@ -99,34 +99,33 @@ impl Core {
         copy: (*const u8, *mut u8, usize),
         intent: Intent,
     ) -> Option<Ticket> {
-        let how = How { queue: queue.id(), manner: Manner { intent, block_on_fault: false }, gather: false };
+        let manner = Manner { intent, block_on_fault: false };
         if !self.is_here() || !queue.health().is_up() {
             return None;
         }
-        let template = queue.copies().template(how.manner, copy.2)?;
+        let template = queue.copies().template(manner, copy.2)?;
         let page = self.page();
         if !queue.credits().take_one() {
             return None;
         }
-        let Claim::Taken { slots, rouse } = page.claims.claim() else {
+        let Some((slot, rouse)) = page.claims.claim_one() else {
             queue.answered(1);
             return None;
         };
-        let slot = slots.trailing_zeros();
-        let descriptor = page.memory.descriptor(slot);
+        let (record, descriptor) = page.memory.both(slot);
         // SAFETY: in bounds and aligned; the slot is ours, so the descriptor is.
-        unsafe { template.write(copy, page.memory.record(slot).address(), descriptor) };
-        page.memory.clear_record(slot);
+        unsafe { template.write(copy, record.address(), descriptor) };
+        Memory::clear(record);
         let here = page.slot(slot);
-        here.set_origin(Origin { queue: how.queue.index(), credit: true });
-        here.publish(None);
+        here.set_origin(Origin { queue: queue.id().index(), credit: true });
+        here.publish_new();
         // SAFETY: as in `submit`; the credit was taken above.
         let submitted = unsafe { queue.submit_on_credit(&*descriptor) };
         if rouse || submitted != Submitted::Accepted {
-            self.after_submit_copy(page, Taken { slots, rouse }, submitted)?;
+            self.after_submit_copy(page, Taken { slots: 1 << slot, rouse }, submitted)?;
         }
         page.counters.singles.add_roughly(1);
-        Some(Ticket::new(page, slot, how, template.write_back()))
+        Some(Ticket::new(page, slot, manner, template.write_back()))
     }
 
     /// What is rare: the reaper sleeps, or the queue did not take it, in which case nothing was submitted and the slot is given back.
@@ -247,7 +246,7 @@ impl Core {
         while used != 0 {
             let slot = used.trailing_zeros();
             used &= used - 1;
-            sink(Ticket::new(page, slot, how, write_back >> slot & 1 != 0));
+            sink(Ticket::new(page, slot, how.manner, write_back >> slot & 1 != 0));
         }
         Ok(count)
     }

@@ -6,12 +6,12 @@ use super::counters::class;
 use super::page::PageRef;
 use super::slot::{Kept, OwesCredit, Registered};
 use super::state::Phase;
-use super::submit::How;
 use crate::offload::dsa::abi::CompletionRecord;
 use crate::offload::dsa::faults;
 use crate::offload::dsa::outcome::{Fault, Outcome, Rest, outcome};
 use crate::offload::dsa::portal::Submitted;
-use crate::offload::dsa::prepare::prepare;
+use crate::offload::dsa::prepare::{Manner, prepare};
+use crate::offload::dsa::queue::QueueId;
 use crate::offload::{Failure, Operation, Verdict};
 
 /// Times that an operation is submitted again because it had not run, before the CPU does it: 2.
@@ -48,20 +48,31 @@ pub(crate) enum Settled {
 #[derive(Debug)]
 pub(crate) struct Ticket {
     page: PageRef,
-    slot: u32,
-    retries: u8,
+    /// Below 60.
+    slot: u8,
+    manner: Manner,
     write_back: bool,
+    retries: u8,
     /// The slot was given back: there is nothing to be done any more.
     over: bool,
-    how: How,
     /// What was submitted last, if that is not the whole operation any more.
     rest: Option<Box<Rest>>,
 }
 
 impl Ticket {
+    #[inline(always)]
+    pub(super) fn new(page: PageRef, slot: u32, manner: Manner, write_back: bool) -> Self {
+        Self { page, slot: slot as u8, manner, write_back, retries: 0, over: false, rest: None }
+    }
+
     #[inline]
-    pub(super) fn new(page: PageRef, slot: u32, how: How, write_back: bool) -> Self {
-        Self { page, slot, retries: 0, write_back, over: false, how, rest: None }
+    fn slot(&self) -> u32 {
+        self.slot.into()
+    }
+
+    /// The queue that it was submitted to last.
+    fn queue(&self) -> QueueId {
+        QueueId::from_index(self.page.slot(self.slot()).origin().queue)
     }
 
     /// `true`: it is with the device, and `waker` will be woken when it is over. `false`: look at it closer, with [`poll`](Self::poll), which may come to the
@@ -69,13 +80,13 @@ impl Ticket {
     #[inline]
     pub(crate) fn waits(&self, waker: &Waker) -> bool {
         let waits = !self.over && self.page.core().is_here() && self.status_byte() == 0;
-        waits && self.page.slot(self.slot).register_first(waker)
+        waits && self.page.slot(self.slot()).register_first(waker)
     }
 
     /// Whether it is over, and if so how; else `waker` will be woken when it may be (the last one that was given).
     ///
     /// Touches memory of the operation after a fault, and submits again what can be. After `Ready` it is not polled again. `op` is asked for when there is
-    /// an answer; the ticket does not keep it, since the future that owns the buffers knows it, and a ticket is four words this way.
+    /// an answer; the ticket does not keep it, since the future that owns the buffers knows it, and a ticket is three words this way.
     ///
     /// # Panics
     /// When polled after `Ready`, except after [`Failure::Quarantined`].
@@ -90,8 +101,8 @@ impl Ticket {
         }
         // Twice at most: what `register` says is over is over when it is looked at again.
         loop {
-            let slot = self.page.slot(self.slot);
-            if let Some(record) = self.page.memory.record(self.slot).record() {
+            let slot = self.page.slot(self.slot());
+            if let Some(record) = self.page.memory.record(self.slot()).record() {
                 return self.settle(self.rest_of(op()), &record, waker);
             }
             match slot.look().phase() {
@@ -111,7 +122,7 @@ impl Ticket {
     /// Its record's status byte: 0 while there is no answer. For those that wait for it themselves.
     #[inline]
     pub(crate) fn status_byte(&self) -> u8 {
-        self.page.memory.record(self.slot).status_byte()
+        self.page.memory.record(self.slot()).status_byte()
     }
 
     /// Submits it, and what waits with it, if it waits for room in its queue: for those that wait without a reaper.
@@ -135,13 +146,13 @@ impl Ticket {
         if std::mem::replace(&mut self.over, true) || !self.page.core().is_here() {
             return;
         }
-        let slot = self.page.slot(self.slot);
+        let slot = self.page.slot(self.slot());
         if self.page.backlog.withdraw(1 << self.slot) {
             // Never submitted, so it has no credit either.
             let _ = slot.leave();
             return self.page.release(1 << self.slot);
         }
-        if self.page.memory.record(self.slot).status_byte() != 0 {
+        if self.page.memory.record(self.slot()).status_byte() != 0 {
             return self.leave();
         }
         match slot.abandon(keep()) {
@@ -156,7 +167,7 @@ impl Ticket {
     /// Gives the slot back; the operation is over.
     fn leave(&mut self) {
         self.over = true;
-        let slot = self.page.slot(self.slot);
+        let slot = self.page.slot(self.slot());
         let origin = slot.origin();
         if let Some(OwesCredit(credit)) = slot.leave() {
             if credit {
@@ -237,12 +248,12 @@ impl Ticket {
     }
 
     fn queue_name(&self) -> String {
-        self.page.core().queue(self.how.queue.index()).map_or("?", |queue| queue.name()).into()
+        self.page.core().queues.find(self.queue()).map_or("?", |queue| queue.name()).into()
     }
 
     /// Makes the slot the holder's again. `false`: the reaper is in the middle of waking this task; the next poll will find it done.
     fn take_slot_back(&mut self, waker: &Waker) -> bool {
-        let slot = self.page.slot(self.slot);
+        let slot = self.page.slot(self.slot());
         let origin = slot.origin();
         match slot.reclaim() {
             Some(OwesCredit(credit)) => {
@@ -261,11 +272,12 @@ impl Ticket {
     /// Submits what is left, alone, in the slot that is held.
     fn again(&mut self, rest: Rest, waker: &Waker) -> Poll<Settled> {
         let core = self.page.core();
-        let (page, slot) = (self.page, self.slot);
-        let queue = core.queue(self.how.queue.index()).filter(|queue| queue.health().is_up() && !core.is_closed());
+        let (page, slot) = (self.page, self.slot());
+        let id = self.queue();
+        let queue = core.queues.find(id).filter(|queue| queue.health().is_up() && !core.is_closed());
         let Some(queue) = queue else { return self.on_cpu(rest) };
         let record = page.memory.record(slot);
-        let Ok(prepared) = prepare(&rest.operation, self.how.manner, queue.limits(), record.address()) else {
+        let Ok(prepared) = prepare(&rest.operation, self.manner, queue.limits(), record.address()) else {
             return self.on_cpu(rest);
         };
         let descriptor = page.memory.descriptor(slot);
@@ -273,7 +285,7 @@ impl Ticket {
         unsafe { descriptor.write(prepared.descriptor) };
         page.memory.clear_record(slot);
         let here = page.slot(slot);
-        here.set_origin(super::slot::Origin { queue: self.how.queue.index(), credit: true });
+        here.set_origin(super::slot::Origin { queue: id.index(), credit: true });
         here.publish(Some(waker));
         // SAFETY: the promise that came with the operation, of which this is a part; its record is zeroed and the slot's own.
         match unsafe { queue.submit(&*descriptor) } {
@@ -281,7 +293,7 @@ impl Ticket {
             Submitted::Full => page.backlog.put_back(1 << slot),
             Submitted::Dead(_) => {
                 // The credit went back with the refusal; `leave` in `on_cpu` would give back another.
-                here.set_origin(super::slot::Origin { queue: self.how.queue.index(), credit: false });
+                here.set_origin(super::slot::Origin { queue: id.index(), credit: false });
                 return self.on_cpu(rest);
             }
         }

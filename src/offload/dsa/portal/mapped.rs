@@ -58,7 +58,7 @@ impl<S: Store64> Portal for Mapped<S> {
         }
         arch::store_fence();
         // SAFETY: a place in our mapped page; the descriptor's promises are the caller's.
-        unsafe { self.by.store(self.page.place(), descriptor) };
+        unsafe { self.by.store(self.page.place(descriptor), descriptor) };
         Submitted::Accepted
     }
 
@@ -70,7 +70,7 @@ impl<S: Store64> Portal for Mapped<S> {
         arch::store_fence();
         for descriptor in descriptors {
             // SAFETY: as in `submit`.
-            unsafe { self.by.store(self.page.place(), descriptor) };
+            unsafe { self.by.store(self.page.place(descriptor), descriptor) };
         }
         (descriptors.len(), Submitted::Accepted)
     }

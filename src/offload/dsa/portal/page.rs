@@ -7,11 +7,14 @@ use std::ptr::{self, NonNull};
 
 use super::lineage::Lineage;
 use crate::offload::dsa::abi::limits::{DESCRIPTOR_BYTES, PORTAL_BYTES};
+use crate::offload::dsa::abi::{Descriptor, layout};
 
 /// The kernel maps exactly this much, and refuses more.
 pub(super) const PAGE_BYTES: usize = PORTAL_BYTES;
 /// Places for a descriptor in a portal. To the device all are the same queue.
 const PLACES: usize = PAGE_BYTES / DESCRIPTOR_BYTES;
+/// Records of a lane are in one page of 4 KiB.
+const RECORD_PAGE_LOG2: u32 = 12;
 
 /// A page that descriptors are stored to.
 #[derive(Debug)]
@@ -46,11 +49,15 @@ impl Page {
         self.lineage.is_here()
     }
 
-    /// The next place to store a descriptor to, by the calling thread's own turn. Stores to one place one after the other wait for each other;
-    /// that threads take the same place now and then does no harm.
+    /// Where to store a descriptor: at its record's place within its page, moved on by the page's number. Stores to one place one after the other wait for each
+    /// other; but two operations in flight have different records, and those of one lane, which has a page of records, different places. That two
+    /// lanes take the same place now and then does no harm.
     #[inline(always)]
-    pub(crate) fn place(&self) -> *mut [u8; 64] {
-        let offset = next_turn() % PLACES * DESCRIPTOR_BYTES;
+    pub(crate) fn place(&self, descriptor: &Descriptor) -> *mut [u8; 64] {
+        let record = descriptor.value(layout::COMPLETION_ADDRESS) as usize;
+        // Records are a line apart, as places are; the lines' numbers end where the page's number begins.
+        const { assert!(RECORD_PAGE_LOG2 - DESCRIPTOR_BYTES.ilog2() == PLACES.ilog2()) };
+        let offset = (record + (record >> PLACES.ilog2())) & (PLACES - 1) * DESCRIPTOR_BYTES;
         // SAFETY: below PAGE_BYTES, so inside of the mapping.
         unsafe { self.start.add(offset) }.as_ptr().cast()
     }
@@ -82,18 +89,6 @@ impl Drop for Page {
     }
 }
 
-/// Counts the calling thread's submissions. A counter of all threads would be a line that they all fight for.
-#[inline(always)]
-fn next_turn() -> usize {
-    use std::cell::Cell;
-    thread_local!(static TURN: Cell<usize> = const { Cell::new(0) });
-    TURN.with(|turn| {
-        let now = turn.get();
-        turn.set(now.wrapping_add(1));
-        now
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,7 +103,9 @@ mod tests {
     #[test]
     fn places_are_aligned_and_all_of_them_are_used() {
         let (_file, page) = page();
-        let mut places: Vec<usize> = (0..PLACES).map(|_| page.place().addr()).collect();
+        let place = |record: usize| page.place(&Descriptor::noop().report_to(record as u64)).addr();
+        let mut places: Vec<usize> = (0..PLACES).map(|slot| place(0x7_3000 + slot * 64)).collect();
+        assert_ne!(place(0x7_3000), place(0x8_5000), "another page's records have other places, for the most part");
         places.sort_unstable();
         places.dedup();
         assert_eq!(places.len(), PLACES);

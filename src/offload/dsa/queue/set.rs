@@ -17,10 +17,12 @@ pub(crate) struct QueueId(u16);
 
 impl QueueId {
     /// As a number, for words that hold one. Below [`OPENINGS_MAX`].
+    #[inline]
     pub(crate) fn index(self) -> u16 {
         self.0
     }
     /// From [`index`](Self::index)'s number.
+    #[inline]
     pub(crate) fn from_index(index: u16) -> Self {
         Self(index)
     }
