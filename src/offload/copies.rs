@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::buffer::{ReadBuffer, WriteBuffer};
 use super::center::Center;
 use super::count::CopyCounts;
+use super::held::Held;
 use super::many::start_many;
 use super::operation::{Dif, DifWrite, Pattern};
 use super::request::*;
@@ -70,13 +71,13 @@ impl Copies {
         Self { gather, ..self }
     }
 
-    #[inline]
+    #[inline(always)]
     fn start<R: Request>(&self, request: R) -> Offloading<R> {
-        Offloading::start(self, request)
+        Offloading::start(self, Held::new(request))
     }
 
     /// Copies all of `src` to the beginning of `dst`, which has room for it. Answers with both.
-    #[inline]
+    #[inline(always)]
     pub fn copy<S: ReadBuffer, D: WriteBuffer>(&self, src: S, dst: D) -> Offloading<Copying<S, D>> {
         self.start(Copying { src, dst })
     }

@@ -71,12 +71,11 @@ impl Device {
         intent: Intent,
         demanded: bool,
     ) -> Option<Ticket> {
-        let queue = self.flow.queues().sole()?;
-        if !demanded && !self.router.is_plainly_for(&self.view(queue), Kind::Copy, intent, Mode::Overlapped, copy.2) {
-            return None;
-        }
+        let may_go = |queue: &Queue| {
+            demanded || self.router.is_plainly_for(&self.view(queue), Kind::Copy, intent, Mode::Overlapped, copy.2)
+        };
         // SAFETY: the caller's promise.
-        unsafe { self.flow.submit_copy(queue, copy, intent) }
+        unsafe { self.flow.submit_copy(may_go, copy, intent) }
     }
 
     /// Who does it.

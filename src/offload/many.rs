@@ -24,7 +24,7 @@ pub(super) fn start_many<R: Request>(
     let Some(device) =
         copies.center.device.as_ref().filter(|_| !matches!(copies.engine, Engine::Cpu | Engine::CpuHere))
     else {
-        return requests.for_each(|request| each(Offloading::start(copies, request)));
+        return requests.for_each(|request| each(Offloading::start(copies, Held::new(request))));
     };
     let mut group = Group::<R>::new();
     loop {
@@ -39,7 +39,7 @@ pub(super) fn start_many<R: Request>(
                 }
                 None => {
                     group.submit(copies, device, &mut each);
-                    each(Offloading::start(copies, request));
+                    each(Offloading::start(copies, Held::new(request)));
                 }
             }
         }
@@ -108,7 +108,7 @@ impl<R: Request> Group<R> {
         // SAFETY: the requests hold the memory, and stay until their futures have them: those without a ticket are started below.
         let _ = unsafe { device.flow.submit_many(operations, how, sink) };
         for held in self.requests[..count].iter_mut().filter_map(Option::take) {
-            each(Offloading::start(copies, held.into_inner()));
+            each(Offloading::start(copies, held));
         }
     }
 }

@@ -62,9 +62,8 @@ pub struct Failed<B> {
 
 impl<R: Request> Offloading<R> {
     #[inline(always)]
-    pub(super) fn start(copies: &Copies, request: R) -> Self {
-        let mut held = Held::new(request);
-        if let Ok(sealed::Described(Operation::Copy { src, dst, len })) = held.value_mut().operation() {
+    pub(super) fn start(copies: &Copies, mut held: Held<R>) -> Self {
+        if let Some((src, dst, len)) = held.value_mut().copy() {
             match Plain::of(copies, len) {
                 Plain::OnCpu => {
                     // SAFETY: the buffers' owner is here: readable, writable and nobody else's by the contracts of their traits.
@@ -284,17 +283,18 @@ fn failed<R: Request>(request: R, failure: Failure) -> Failed<R::Buffers> {
 impl<R: Request> Future for Offloading<R> {
     type Output = Answered<R>;
 
-    #[inline]
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        match &this.0 {
-            &Stage::Ready(_, Ok(verdict)) => {
-                if let Stage::Ready(held, _) = std::mem::replace(&mut this.0, Stage::Taken) {
-                    return Poll::Ready(Ok(held.into_inner().answer(sealed::Answer(verdict))));
-                }
+        if let Stage::Ready(_, Ok(verdict)) = this.0 {
+            if let Stage::Ready(held, _) = std::mem::replace(&mut this.0, Stage::Taken) {
+                return Poll::Ready(Ok(held.into_inner().answer(sealed::Answer(verdict))));
             }
-            Stage::Device(_, submitted) if submitted.waits(cx) => return Poll::Pending,
-            _ => {}
+        }
+        if let Stage::Device(_, submitted) = &this.0 {
+            if submitted.waits(cx) {
+                return Poll::Pending;
+            }
         }
         this.poll_pending(cx)
     }

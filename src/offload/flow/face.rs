@@ -59,20 +59,20 @@ impl Flow {
         unsafe { self.0.submit(op, how, waker) }
     }
 
-    /// A copy, submitted at once and without a look at anything that is not as it nearly always is. `None`: nothing was done, and
-    /// [`submit`](Self::submit) knows why.
+    /// A copy, submitted at once to the only queue that there is if that `may_go`, and without a look at anything that is not as it nearly always is. `None`: nothing
+    /// was done, and [`submit`](Self::submit) knows why.
     ///
     /// # Safety
-    /// As [`submit`](Self::submit); and `queue` is one of this flow's [`queues`](Self::queues).
+    /// As [`submit`](Self::submit).
     #[inline(always)]
     pub(crate) unsafe fn submit_copy(
         &self,
-        queue: &Queue,
+        may_go: impl FnOnce(&Queue) -> bool,
         copy: (*const u8, *mut u8, usize),
         intent: Intent,
     ) -> Option<Ticket> {
         // SAFETY: the caller's promise.
-        unsafe { self.0.submit_copy(queue, copy, intent) }
+        unsafe { self.0.submit_copy(may_go, copy, intent) }
     }
 
     /// Submits operations together, in batches where the queue takes them, in their order; `how.gather` does not matter. Each ticket goes to `sink`.

@@ -95,12 +95,13 @@ impl Core {
     #[inline(always)]
     pub(super) unsafe fn submit_copy(
         &self,
-        queue: &Queue,
+        may_go: impl FnOnce(&Queue) -> bool,
         copy: (*const u8, *mut u8, usize),
         intent: Intent,
     ) -> Option<Ticket> {
         let manner = Manner { intent, block_on_fault: false };
-        if !self.is_here() || !queue.health().is_up() {
+        let queue = self.queues.sole()?;
+        if !may_go(queue) || !self.is_here() || !queue.health().is_up() {
             return None;
         }
         let template = queue.copies().template(manner, copy.2)?;
@@ -122,7 +123,7 @@ impl Core {
         // SAFETY: as in `submit`; the credit was taken above.
         let submitted = unsafe { queue.submit_on_credit(&*descriptor) };
         if rouse || submitted != Submitted::Accepted {
-            self.after_submit_copy(page, Taken { slots: 1 << slot, rouse }, submitted)?;
+            self.after_submit_copy(page, slot, rouse, submitted)?;
         }
         page.counters.singles.add_roughly(1);
         Some(Ticket::new(page, slot, manner, template.write_back()))
@@ -130,13 +131,14 @@ impl Core {
 
     /// What is rare: the reaper sleeps, or the queue did not take it, in which case nothing was submitted and the slot is given back.
     #[cold]
-    fn after_submit_copy(&self, page: PageRef, taken: Taken, submitted: Submitted) -> Option<()> {
+    #[inline(never)]
+    fn after_submit_copy(&self, page: PageRef, slot: u32, rouse: bool, submitted: Submitted) -> Option<()> {
         if submitted != Submitted::Accepted {
             // As in `submit`.
-            let _ = page.slot(taken.slots.trailing_zeros()).leave();
-            page.release(taken.slots);
+            let _ = page.slot(slot).leave();
+            page.release(1 << slot);
         }
-        if taken.rouse {
+        if rouse {
             self.ring();
         }
         (submitted == Submitted::Accepted).then_some(())
