@@ -7,7 +7,6 @@ use super::held::Held;
 use super::offloading::Offloading;
 use super::request::{Request, sealed};
 use super::route::Mode;
-use super::submitted::Submitted;
 use super::{Operation, cpu};
 
 /// Operations that are looked at together: a batch, as many as pay (see `batch`).
@@ -103,7 +102,7 @@ impl<R: Request> Group<R> {
                 unreachable!("a ticket for an operation that was not asked for")
             };
             done += 1;
-            each(Offloading::with_device(held, Submitted::Whole(ticket)));
+            each(Offloading::with_ticket(held, ticket));
         };
         // SAFETY: the requests hold the memory, and stay until their futures have them: those without a ticket are started below.
         let _ = unsafe { device.flow.submit_many(operations, how, sink) };

@@ -2,17 +2,17 @@
 
 use std::fmt;
 use std::future::Future;
+use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::center::Center;
 use super::copies::{Copies, Engine};
 use super::cpu::{self, Stores, Work};
 use super::device::{Device, Way};
 use super::durable;
 use super::errand::{Awaited, errand};
-use super::flow::How;
+use super::flow::Ticket;
 use super::held::Held;
 use super::request::{Request, sealed};
 use super::route::Mode;
@@ -29,17 +29,24 @@ use crate::task;
 /// # Panics
 /// Polled after it was ready.
 #[must_use = "the buffers come back by awaiting it"]
-pub struct Offloading<R: Request>(Stage<R>);
+pub struct Offloading<R: Request> {
+    /// There unless the stage is `Sent` or `Taken`.
+    held: ManuallyDrop<Held<R>>,
+    stage: Stage<R>,
+}
 
 enum Stage<R: Request> {
+    /// Nobody has begun.
+    Asked,
     /// Over. Failures are rare, and boxed.
-    Ready(Held<R>, Result<Verdict, Box<Failure>>),
+    Ready(Result<Verdict, Box<Failure>>),
     /// With a device.
-    Device(Held<R>, Submitted),
+    Device(Submitted),
     /// On its way on a compute lane, with the buffers.
     Sent(Awaited<R>),
     /// In the hands of whoever polls.
-    Here(Held<R>, Box<Here>),
+    Here(Box<Here>),
+    /// The buffers went back, or on.
     Taken,
 }
 
@@ -61,124 +68,144 @@ pub struct Failed<B> {
 }
 
 impl<R: Request> Offloading<R> {
+    /// Begins what is asked for.
     #[inline(always)]
-    pub(super) fn start(copies: &Copies, mut held: Held<R>) -> Self {
-        if let Some((src, dst, len)) = held.value_mut().copy() {
-            match Plain::of(copies, len) {
-                Plain::OnCpu => {
-                    // SAFETY: the buffers' owner is here: readable, writable and nobody else's by the contracts of their traits.
-                    unsafe { cpu::copy(src, dst, len, Stores::Plain) };
-                    return Self(Stage::Ready(held, Ok(Verdict::Done)));
-                }
-                Plain::ByDevice { device, demanded } => {
-                    // SAFETY: `held` stays beside the ticket until it is over, or is left with it.
-                    if let Some(ticket) = unsafe { device.submit_copy((src, dst, len), copies.intent, demanded) } {
-                        return Self(Stage::Device(held, Submitted::Whole(ticket)));
-                    }
-                }
-                Plain::Not => {}
-            }
+    pub(super) fn start(copies: &Copies, held: Held<R>) -> Self {
+        let mut this = Self { held: ManuallyDrop::new(held), stage: Stage::Asked };
+        if !this.was_plain(copies) {
+            this.choose(copies);
         }
-        Self::choose(copies, held)
+        this
     }
 
+    /// Begins it if it is a copy for which nothing else comes into question: a small one, which is to cost no more than `memcpy`, or one for the only queue that
+    /// there is, which is to cost no more than a descriptor.
+    #[inline(always)]
+    fn was_plain(&mut self, copies: &Copies) -> bool {
+        let Some((src, dst, len)) = self.held.value_mut().copy() else { return false };
+        match Plain::of(copies, len) {
+            Plain::OnCpu => {
+                // SAFETY: the buffers' owner is here: readable, writable and nobody else's by the contracts of their traits.
+                unsafe { cpu::copy(src, dst, len, Stores::Plain) };
+                self.begin(Stage::Ready(Ok(Verdict::Done)));
+                true
+            }
+            Plain::ByDevice { device, demanded } => {
+                // SAFETY: the buffers' owner stays beside the ticket until it is over, or is left with it.
+                match unsafe { device.submit_copy((src, dst, len), copies.intent, demanded) } {
+                    Some(ticket) => {
+                        self.begin(Stage::Device(Submitted::Whole(ticket)));
+                        true
+                    }
+                    None => false,
+                }
+            }
+            Plain::Not => false,
+        }
+    }
+
+    /// From a stage in which there is nothing to drop to another.
+    #[inline(always)]
+    fn begin(&mut self, stage: Stage<R>) {
+        debug_assert!(matches!(self.stage, Stage::Asked | Stage::Taken));
+        std::mem::forget(std::mem::replace(&mut self.stage, stage));
+    }
+
+    /// Begins it, whatever it is.
     #[cold]
     #[inline(never)]
-    fn choose(copies: &Copies, mut held: Held<R>) -> Self {
-        let sealed::Described(operation) = match held.value_mut().operation() {
-            Ok(described) => described,
-            Err(failure) => return Self::refused(&copies.center, held, failure),
+    fn choose(&mut self, copies: &Copies) {
+        let stage = match self.held.value_mut().operation() {
+            Ok(sealed::Described(operation)) => self.chosen(copies, &operation),
+            Err(failure) => Err(failure),
         };
+        let stage = stage.unwrap_or_else(|failure| {
+            copies.center.counts.refused();
+            Stage::Ready(Err(Box::new(failure)))
+        });
+        self.begin(stage);
+    }
+
+    /// Begins it, and says how far that is. With `Sent` the buffers are gone.
+    fn chosen(&mut self, copies: &Copies, operation: &Operation) -> Result<Stage<R>, Failure> {
         if let Some(device) = &copies.center.device {
             if !matches!(copies.engine, Engine::Cpu | Engine::CpuHere) && operation.len() > 0 {
-                let way = device.way(&operation, copies.intent, copies.engine, Mode::Overlapped, copies.gather);
+                let way = device.way(operation, copies.intent, copies.engine, Mode::Overlapped, copies.gather);
                 if let Way::Queue { how, .. } = way {
-                    return Self::submit(copies, device, held, operation, how);
+                    cpu::check(operation)?;
+                    let demanded = copies.engine == Engine::Device;
+                    // SAFETY: the buffers' owner stays beside it until it is over, or is left with it.
+                    if let Ok(submitted) = unsafe { Submitted::new(&copies.center, device, operation, how, demanded) } {
+                        return Ok(Stage::Device(submitted));
+                    }
                 }
             }
         }
-        Self::on_cpu(copies, held, operation)
+        self.on_cpu(copies, operation)
     }
 
     /// Without a device, or where the CPU is cheaper.
-    #[inline]
-    fn on_cpu(copies: &Copies, held: Held<R>, operation: Operation) -> Self {
-        let len = operation.len();
-        if len > copies.center.sizes.at_once_max || copies.engine == Engine::Device || copies.intent == Intent::Durable
-        {
-            return Self::start_large(copies, held, operation);
-        }
-        // SAFETY: the buffers' owner is `held`, which is here: readable, writable and nobody else's by the contracts of their traits.
-        let result = unsafe { cpu::perform(&operation, copies.center.stores(len)) };
-        Self(Stage::Ready(held, result.map_err(Box::new)))
-    }
-
-    #[inline]
-    fn submit(copies: &Copies, device: &Device, held: Held<R>, operation: Operation, how: How) -> Self {
-        if let Err(failure) = cpu::check(&operation) {
-            return Self::refused(&copies.center, held, failure);
-        }
-        // SAFETY: `held` stays beside it until it is over, or is left with it.
-        match unsafe { Submitted::new(&copies.center, device, &operation, how, copies.engine == Engine::Device) } {
-            Ok(submitted) => Self(Stage::Device(held, submitted)),
-            // No queue takes it.
-            Err(()) => Self::on_cpu(copies, held, operation),
-        }
-    }
-
-    /// With a ticket for it, that was had elsewhere.
-    #[inline]
-    pub(super) fn with_device(held: Held<R>, submitted: Submitted) -> Self {
-        Self(Stage::Device(held, submitted))
-    }
-
-    #[cold]
-    fn refused(center: &Center, held: Held<R>, failure: Failure) -> Self {
-        center.counts.refused();
-        Self(Stage::Ready(held, Err(Box::new(failure))))
-    }
-
-    #[inline(never)]
-    fn start_large(copies: &Copies, held: Held<R>, operation: Operation) -> Self {
-        let center = &copies.center;
-        let len = operation.len();
+    fn on_cpu(&mut self, copies: &Copies, operation: &Operation) -> Result<Stage<R>, Failure> {
+        let (center, len) = (&copies.center, operation.len());
+        let durable = copies.intent == Intent::Durable;
         if copies.engine == Engine::Device && len > 0 {
             let what = "no device: there is no work queue that can be used, see `twolane doctor`".into();
-            return Self::refused(center, held, Failure::Refused { what });
+            return Err(Failure::Refused { what });
         }
-        let mut work = match Work::new(&operation, center.stores(len)) {
-            Ok(work) => work,
-            Err(failure) => return Self::refused(center, held, failure),
-        };
-        let durable = (copies.intent == Intent::Durable).then_some(operation);
+        if len <= center.sizes.at_once_max && !durable {
+            // A failure here is the operation's own end, and no refusal.
+            // SAFETY: the buffers' owner is here: readable, writable and nobody else's by the contracts of their traits.
+            let result = unsafe { cpu::perform(operation, center.stores(len)) };
+            return Ok(Stage::Ready(result.map_err(Box::new)));
+        }
+        let mut work = Work::new(operation, center.stores(len))?;
+        let durable = durable.then_some(*operation);
         if len <= center.sizes.at_once_max {
-            // SAFETY: as in `on_cpu`; all of it at once.
+            // SAFETY: as above; all of it at once.
             let verdict = unsafe { work.advance(usize::MAX) }.unwrap_or(Verdict::Done);
             // SAFETY: as above.
             durable.iter().for_each(|operation| unsafe { durable::write_back(operation) });
-            return Self(Stage::Ready(held, Ok(verdict)));
+            return Ok(Stage::Ready(Ok(verdict)));
         }
         center.counts.sliced(len);
         let slice = center.sizes.slice;
         // In a child of the process (fork) no lane runs.
         if copies.engine == Engine::CpuHere || !center.home.is_here() {
-            let here = Box::new(Here { work, slice, durable });
-            return Self(Stage::Here(held, here));
+            return Ok(Stage::Here(Box::new(Here { work, slice, durable })));
         }
-        // SAFETY: `work` is about `held`'s buffers.
+        self.begin(Stage::Taken);
+        // SAFETY: they are there, and the stage is `Taken` until it is `Sent`.
+        let held = unsafe { self.take_held() };
+        // SAFETY: `work` is about these buffers.
         let (errand, awaited) = unsafe { errand(held.into_inner(), work, slice, durable) };
         // A runtime that has ended takes nothing: the errand brings the buffers back as it is dropped.
         if let Ok((runnable, handle)) = task::future(errand, Arc::clone(&center.scheduler)) {
             drop(handle);
             center.scheduler.schedule(runnable);
         }
-        Self(Stage::Sent(awaited))
+        Ok(Stage::Sent(awaited))
+    }
+
+    /// With a ticket for it, that was had elsewhere.
+    #[inline]
+    pub(super) fn with_ticket(held: Held<R>, ticket: Ticket) -> Self {
+        Self { held: ManuallyDrop::new(held), stage: Stage::Device(Submitted::Whole(ticket)) }
+    }
+
+    /// The buffers.
+    ///
+    /// # Safety
+    /// They are there, and the stage is `Sent` or `Taken` before anybody looks for them again, also by a panic.
+    #[inline(always)]
+    unsafe fn take_held(&mut self) -> Held<R> {
+        // SAFETY: says the caller.
+        unsafe { ManuallyDrop::take(&mut self.held) }
     }
 
     /// Whether the answer is there: the next poll is ready.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        matches!(self.0, Stage::Ready(..))
+        matches!(self.stage, Stage::Ready(..))
     }
 
     #[inline]
@@ -191,21 +218,21 @@ impl<R: Request> Offloading<R> {
 
     #[inline(never)]
     fn poll_pending(&mut self, cx: &mut Context<'_>) -> Poll<Answered<R>> {
-        let result = match &mut self.0 {
+        let result = match &mut self.stage {
             Stage::Sent(awaited) => {
                 let (request, result) = std::task::ready!(awaited.poll(cx));
-                self.0 = Stage::Taken;
+                self.stage = Stage::Taken;
                 return Poll::Ready(Self::answer(request, result));
             }
-            Stage::Device(held, submitted) => {
+            Stage::Device(submitted) => {
                 let mut whole = || {
-                    let described = held.value_mut().operation();
+                    let described = self.held.value_mut().operation();
                     described.map_or(Operation::Nop, |sealed::Described(operation)| operation)
                 };
                 // SAFETY: the buffers give the same ranges at each call, and are beside it since it was submitted.
                 std::task::ready!(unsafe { submitted.poll(&mut whole, cx) })
             }
-            Stage::Here(_, here) => {
+            Stage::Here(here) => {
                 // SAFETY: the request is beside it, and it is not over: then the stage changes.
                 let Some(verdict) = (unsafe { here.work.advance(here.slice) }) else {
                     cx.waker().wake_by_ref();
@@ -215,22 +242,18 @@ impl<R: Request> Offloading<R> {
                 here.durable.iter().for_each(|operation| unsafe { durable::write_back(operation) });
                 Ok(verdict)
             }
-            // What it came to is in the stage.
-            Stage::Ready(..) => Ok(Verdict::Done),
-            Stage::Taken => panic!("an operation was polled after it had answered"),
+            Stage::Ready(result) => std::mem::replace(result, Ok(Verdict::Done)).map_err(|failure| *failure),
+            Stage::Asked | Stage::Taken => panic!("an operation was polled after it had answered"),
         };
-        match (std::mem::replace(&mut self.0, Stage::Taken), result) {
-            (Stage::Device(held, submitted), Err(failure @ Failure::Quarantined { .. })) => {
+        let stage = std::mem::replace(&mut self.stage, Stage::Taken);
+        // SAFETY: it was none of the stages without buffers, and is `Taken` now.
+        let held = unsafe { self.take_held() };
+        match (stage, result) {
+            (Stage::Device(submitted), Err(failure @ Failure::Quarantined { .. })) => {
                 submitted.abandon(held);
                 Poll::Ready(Err(Failed { failure, buffers: None }))
             }
-            (Stage::Ready(held, result), _) => {
-                Poll::Ready(Self::answer(held.into_inner(), result.map_err(|failure| *failure)))
-            }
-            (Stage::Device(held, _) | Stage::Here(held, _), result) => {
-                Poll::Ready(Self::answer(held.into_inner(), result))
-            }
-            (Stage::Sent(_) | Stage::Taken, _) => unreachable!("these went their way above"),
+            (_, result) => Poll::Ready(Self::answer(held.into_inner(), result)),
         }
     }
 }
@@ -286,27 +309,34 @@ impl<R: Request> Future for Offloading<R> {
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if let Stage::Ready(_, Ok(verdict)) = this.0 {
-            if let Stage::Ready(held, _) = std::mem::replace(&mut this.0, Stage::Taken) {
-                return Poll::Ready(Ok(held.into_inner().answer(sealed::Answer(verdict))));
+        match &this.stage {
+            Stage::Device(submitted) if submitted.waits(cx) => Poll::Pending,
+            &Stage::Ready(Ok(verdict)) => {
+                // A verdict is plain data: there is nothing to drop, and the compiler need not look for it.
+                std::mem::forget(std::mem::replace(&mut this.stage, Stage::Taken));
+                // SAFETY: it was ready, and is `Taken` now.
+                let held = unsafe { this.take_held() };
+                Poll::Ready(Ok(held.into_inner().answer(sealed::Answer(verdict))))
             }
+            _ => this.poll_pending(cx),
         }
-        if let Stage::Device(_, submitted) = &this.0 {
-            if submitted.waits(cx) {
-                return Poll::Pending;
-            }
-        }
-        this.poll_pending(cx)
     }
 }
 
 impl<R: Request> Drop for Offloading<R> {
     #[inline]
     fn drop(&mut self) {
-        if let Stage::Device(..) = self.0 {
-            if let Stage::Device(held, submitted) = std::mem::replace(&mut self.0, Stage::Taken) {
-                submitted.abandon(held);
-            }
+        if matches!(self.stage, Stage::Taken) {
+            return;
+        }
+        let stage = std::mem::replace(&mut self.stage, Stage::Taken);
+        if matches!(stage, Stage::Sent(_)) {
+            return;
+        }
+        // SAFETY: it was none of the stages without buffers, and is `Taken` now.
+        let held = unsafe { self.take_held() };
+        if let Stage::Device(submitted) = stage {
+            submitted.abandon(held);
         }
     }
 }
@@ -316,12 +346,12 @@ impl<R: Request> Unpin for Offloading<R> {}
 
 impl<R: Request> fmt::Debug for Offloading<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
+        f.write_str(match self.stage {
             Stage::Ready(..) => "Offloading(ready)",
             Stage::Sent(_) => "Offloading(on a compute lane)",
             Stage::Here(..) => "Offloading(where it is polled)",
             Stage::Device(..) => "Offloading(with a device)",
-            Stage::Taken => "Offloading(answered)",
+            Stage::Asked | Stage::Taken => "Offloading(answered)",
         })
     }
 }
