@@ -71,52 +71,55 @@ impl<R: Request> Offloading<R> {
     /// Begins what is asked for.
     #[inline(always)]
     pub(super) fn start(copies: &Copies, held: Held<R>) -> Self {
-        let mut this = Self { held: ManuallyDrop::new(held), stage: Stage::Asked };
-        if !this.was_plain(copies) {
-            this.choose(copies);
+        // A panic on the way leaks the buffers, which a device may have by then.
+        let mut held = ManuallyDrop::new(held);
+        if let Some(stage) = Self::begun_plainly(copies, &mut held) {
+            return Self { held, stage };
         }
-        this
+        let chosen = ManuallyDrop::new(Self::chosen(copies, held));
+        // Another place than the one that is returned when it was plain: then that one is made of registers.
+        // SAFETY: the original is not dropped, nor used again.
+        unsafe { std::ptr::from_ref(&*chosen).read() }
     }
 
     /// Begins it if it is a copy for which nothing else comes into question: a small one, which is to cost no more than `memcpy`, or one for the only queue that
     /// there is, which is to cost no more than a descriptor.
     #[inline(always)]
-    fn was_plain(&mut self, copies: &Copies) -> bool {
-        let Some((src, dst, len)) = self.held.value_mut().copy() else { return false };
+    fn begun_plainly(copies: &Copies, held: &mut Held<R>) -> Option<Stage<R>> {
+        let (src, dst, len) = held.value_mut().copy()?;
         match Plain::of(copies, len) {
             Plain::OnCpu => {
                 // SAFETY: the buffers' owner is here: readable, writable and nobody else's by the contracts of their traits.
                 unsafe { cpu::copy(src, dst, len, Stores::Plain) };
-                self.begin(Stage::Ready(Ok(Verdict::Done)));
-                true
+                Some(Stage::Ready(Ok(Verdict::Done)))
             }
             Plain::ByDevice { device, demanded } => {
                 // SAFETY: the buffers' owner stays beside the ticket until it is over, or is left with it.
-                match unsafe { device.submit_copy((src, dst, len), copies.intent, demanded) } {
-                    Some(ticket) => {
-                        self.begin(Stage::Device(Submitted::Whole(ticket)));
-                        true
-                    }
-                    None => false,
-                }
+                let ticket = unsafe { device.submit_copy((src, dst, len), copies.intent, demanded) }?;
+                Some(Stage::Device(Submitted::Whole(ticket)))
             }
-            Plain::Not => false,
+            Plain::Not => None,
         }
-    }
-
-    /// From a stage in which there is nothing to drop to another.
-    #[inline(always)]
-    fn begin(&mut self, stage: Stage<R>) {
-        debug_assert!(matches!(self.stage, Stage::Asked | Stage::Taken));
-        std::mem::forget(std::mem::replace(&mut self.stage, stage));
     }
 
     /// Begins it, whatever it is.
     #[cold]
     #[inline(never)]
+    fn chosen(copies: &Copies, held: ManuallyDrop<Held<R>>) -> Self {
+        let mut this = Self { held, stage: Stage::Asked };
+        this.choose(copies);
+        this
+    }
+
+    /// From a stage in which there is nothing to drop to another.
+    fn begin(&mut self, stage: Stage<R>) {
+        debug_assert!(matches!(self.stage, Stage::Asked | Stage::Taken));
+        std::mem::forget(std::mem::replace(&mut self.stage, stage));
+    }
+
     fn choose(&mut self, copies: &Copies) {
         let stage = match self.held.value_mut().operation() {
-            Ok(sealed::Described(operation)) => self.chosen(copies, &operation),
+            Ok(sealed::Described(operation)) => self.by_whom(copies, &operation),
             Err(failure) => Err(failure),
         };
         let stage = stage.unwrap_or_else(|failure| {
@@ -127,7 +130,7 @@ impl<R: Request> Offloading<R> {
     }
 
     /// Begins it, and says how far that is. With `Sent` the buffers are gone.
-    fn chosen(&mut self, copies: &Copies, operation: &Operation) -> Result<Stage<R>, Failure> {
+    fn by_whom(&mut self, copies: &Copies, operation: &Operation) -> Result<Stage<R>, Failure> {
         if let Some(device) = &copies.center.device {
             if !matches!(copies.engine, Engine::Cpu | Engine::CpuHere) && operation.len() > 0 {
                 let way = device.way(operation, copies.intent, copies.engine, Mode::Overlapped, copies.gather);
