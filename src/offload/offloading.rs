@@ -16,7 +16,7 @@ use super::flow::Ticket;
 use super::held::Held;
 use super::request::{Request, sealed};
 use super::route::Mode;
-use super::submitted::Submitted;
+use super::submitted::{Otherwise, Submitted, poll_whole};
 use super::{Failure, Intent, Kind, Operation, Verdict};
 use crate::task;
 
@@ -35,13 +35,17 @@ pub struct Offloading<R: Request> {
     stage: Stage<R>,
 }
 
+/// Words, not bytes: a future that begins is moved in registers.
+#[repr(u64)]
 enum Stage<R: Request> {
     /// Nobody has begun.
     Asked,
     /// Over. Failures are rare, and boxed.
     Ready(Result<Verdict, Box<Failure>>),
-    /// With a device.
-    Device(Submitted),
+    /// With a device, wholly.
+    Device(Ticket),
+    /// With a device in any other way.
+    Otherwise(Box<Otherwise>),
     /// On its way on a compute lane, with the buffers.
     Sent(Awaited<R>),
     /// In the hands of whoever polls.
@@ -96,7 +100,7 @@ impl<R: Request> Offloading<R> {
             Plain::ByDevice { device, demanded } => {
                 // SAFETY: the buffers' owner stays beside the ticket until it is over, or is left with it.
                 let ticket = unsafe { device.submit_copy((src, dst, len), copies.intent, demanded) }?;
-                Some(Stage::Device(Submitted::Whole(ticket)))
+                Some(Stage::Device(ticket))
             }
             Plain::Not => None,
         }
@@ -138,8 +142,10 @@ impl<R: Request> Offloading<R> {
                     cpu::check(operation)?;
                     let demanded = copies.engine == Engine::Device;
                     // SAFETY: the buffers' owner stays beside it until it is over, or is left with it.
-                    if let Ok(submitted) = unsafe { Submitted::new(&copies.center, device, operation, how, demanded) } {
-                        return Ok(Stage::Device(submitted));
+                    match unsafe { Submitted::new(&copies.center, device, operation, how, demanded) } {
+                        Ok(Submitted::Whole(ticket)) => return Ok(Stage::Device(ticket)),
+                        Ok(Submitted::Otherwise(otherwise)) => return Ok(Stage::Otherwise(otherwise)),
+                        Err(()) => {}
                     }
                 }
             }
@@ -192,7 +198,7 @@ impl<R: Request> Offloading<R> {
     /// With a ticket for it, that was had elsewhere.
     #[inline]
     pub(super) fn with_ticket(held: Held<R>, ticket: Ticket) -> Self {
-        Self { held: ManuallyDrop::new(held), stage: Stage::Device(Submitted::Whole(ticket)) }
+        Self { held: ManuallyDrop::new(held), stage: Stage::Device(ticket) }
     }
 
     /// The buffers.
@@ -227,13 +233,15 @@ impl<R: Request> Offloading<R> {
                 self.stage = Stage::Taken;
                 return Poll::Ready(Self::answer(request, result));
             }
-            Stage::Device(submitted) => {
-                let mut whole = || {
-                    let described = self.held.value_mut().operation();
-                    described.map_or(Operation::Nop, |sealed::Described(operation)| operation)
-                };
+            Stage::Device(ticket) => {
+                let mut whole = || whole(&mut self.held);
                 // SAFETY: the buffers give the same ranges at each call, and are beside it since it was submitted.
-                std::task::ready!(unsafe { submitted.poll(&mut whole, cx) })
+                std::task::ready!(unsafe { poll_whole(ticket, &mut whole, cx) })
+            }
+            Stage::Otherwise(otherwise) => {
+                let mut whole = || whole(&mut self.held);
+                // SAFETY: as above.
+                std::task::ready!(unsafe { otherwise.poll(&mut whole, cx) })
             }
             Stage::Here(here) => {
                 // SAFETY: the request is beside it, and it is not over: then the stage changes.
@@ -251,12 +259,28 @@ impl<R: Request> Offloading<R> {
         let stage = std::mem::replace(&mut self.stage, Stage::Taken);
         // SAFETY: it was none of the stages without buffers, and is `Taken` now.
         let held = unsafe { self.take_held() };
-        match (stage, result) {
-            (Stage::Device(submitted), Err(failure @ Failure::Quarantined { .. })) => {
-                submitted.abandon(held);
+        match result {
+            Err(failure @ Failure::Quarantined { .. }) => {
+                stage.abandon(held);
                 Poll::Ready(Err(Failed { failure, buffers: None }))
             }
-            (_, result) => Poll::Ready(Self::answer(held.into_inner(), result)),
+            result => Poll::Ready(Self::answer(held.into_inner(), result)),
+        }
+    }
+}
+
+/// What was asked for in the beginning.
+fn whole<R: Request>(held: &mut Held<R>) -> Operation {
+    held.value_mut().operation().map_or(Operation::Nop, |sealed::Described(operation)| operation)
+}
+
+impl<R: Request> Stage<R> {
+    /// Nobody waits any more: the buffers stay as long as a device may use them.
+    fn abandon(self, held: Held<R>) {
+        match self {
+            Self::Device(ticket) => ticket.abandon(move || Box::new(held)),
+            Self::Otherwise(otherwise) => otherwise.abandon(held),
+            Self::Asked | Self::Ready(_) | Self::Sent(_) | Self::Here(_) | Self::Taken => drop(held),
         }
     }
 }
@@ -313,7 +337,7 @@ impl<R: Request> Future for Offloading<R> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         match &this.stage {
-            Stage::Device(submitted) if submitted.waits(cx) => Poll::Pending,
+            Stage::Device(ticket) if ticket.waits(cx.waker()) => Poll::Pending,
             &Stage::Ready(Ok(verdict)) => {
                 // A verdict is plain data: there is nothing to drop, and the compiler need not look for it.
                 std::mem::forget(std::mem::replace(&mut this.stage, Stage::Taken));
@@ -338,9 +362,7 @@ impl<R: Request> Drop for Offloading<R> {
         }
         // SAFETY: it was none of the stages without buffers, and is `Taken` now.
         let held = unsafe { self.take_held() };
-        if let Stage::Device(submitted) = stage {
-            submitted.abandon(held);
-        }
+        stage.abandon(held);
     }
 }
 
@@ -353,7 +375,7 @@ impl<R: Request> fmt::Debug for Offloading<R> {
             Stage::Ready(..) => "Offloading(ready)",
             Stage::Sent(_) => "Offloading(on a compute lane)",
             Stage::Here(..) => "Offloading(where it is polled)",
-            Stage::Device(..) => "Offloading(with a device)",
+            Stage::Device(_) | Stage::Otherwise(_) => "Offloading(with a device)",
             Stage::Asked | Stage::Taken => "Offloading(answered)",
         })
     }

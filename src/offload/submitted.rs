@@ -16,7 +16,6 @@ use super::{Failure, Operation, Verdict};
 /// See the module's documentation.
 ///
 /// The operation itself is the future's, which knows its buffers, and is passed in.
-#[derive(Debug)]
 pub(super) enum Submitted {
     /// All of it is with the device, or was.
     Whole(Ticket),
@@ -50,7 +49,7 @@ impl Submitted {
     ///
     /// # Safety
     /// - The memory of the operation's addresses stays valid, and is not used otherwise, until `poll` says `Ready` with anything but
-    ///   [`Failure::Quarantined`], or what [`abandon`](Self::abandon) is given is dropped.
+    ///   [`Failure::Quarantined`], or what `abandon` is given is dropped.
     pub(super) unsafe fn new(
         center: &Arc<Center>,
         device: &Device,
@@ -72,55 +71,31 @@ impl Submitted {
         let center = Arc::clone(center);
         Ok(Self::Otherwise(Box::new(Otherwise { center, pieces, hand, how, demanded })))
     }
+}
 
-    /// `true`: as [`poll`](Self::poll) would say `Pending`. `false`: ask it.
-    #[inline]
-    pub(super) fn waits(&self, cx: &Context<'_>) -> bool {
-        matches!(self, Self::Whole(ticket) if ticket.waits(cx.waker()))
-    }
-
-    /// `whole` says what was submitted in the beginning.
-    ///
-    /// # Safety
-    /// - It says the same as then, and what was promised then holds.
-    pub(super) unsafe fn poll(
-        &mut self,
-        whole: &mut dyn FnMut() -> Operation,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Verdict, Failure>> {
-        match self {
-            Self::Whole(ticket) => {
-                // SAFETY: says the caller.
-                match ready!(unsafe { ticket.poll(&mut *whole, cx.waker()) }) {
-                    Settled::Done(verdict) => Poll::Ready(Ok(verdict)),
-                    // SAFETY: says the caller.
-                    settled => Poll::Ready(unsafe { settle(settled, &whole()) }),
-                }
-            }
-            // SAFETY: says the caller.
-            Self::Otherwise(otherwise) => unsafe { otherwise.poll(whole, cx) },
-        }
-    }
-
-    /// Nobody waits any more: the buffers stay until the device has answered.
-    pub(super) fn abandon<T: Send + 'static>(self, buffers: T) {
-        let ticket = match self {
-            Self::Whole(ticket) => ticket,
-            Self::Otherwise(otherwise) => match otherwise.hand {
-                Hand::Ticket(ticket) => ticket,
-                Hand::Waiting(_) | Hand::Over => return,
-            },
-        };
-        ticket.abandon(move || Box::new(buffers));
+/// What became of an operation that is wholly with the device; `whole` says what was submitted.
+///
+/// # Safety
+/// - It says the same as then, and what was promised then holds.
+pub(super) unsafe fn poll_whole(
+    ticket: &mut Ticket,
+    whole: &mut dyn FnMut() -> Operation,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Verdict, Failure>> {
+    // SAFETY: says the caller.
+    match ready!(unsafe { ticket.poll(&mut *whole, cx.waker()) }) {
+        Settled::Done(verdict) => Poll::Ready(Ok(verdict)),
+        // SAFETY: says the caller.
+        settled => Poll::Ready(unsafe { settle(settled, &whole()) }),
     }
 }
 
 impl Otherwise {
-    /// As [`Submitted::poll`].
+    /// As [`poll_whole`].
     ///
     /// # Safety
     /// As there.
-    unsafe fn poll(
+    pub(super) unsafe fn poll(
         &mut self,
         whole: &mut dyn FnMut() -> Operation,
         cx: &mut Context<'_>,
@@ -182,6 +157,13 @@ impl Otherwise {
         }
     }
 
+    /// Nobody waits any more: the buffers stay until the device has answered.
+    pub(super) fn abandon<T: Send + 'static>(self, buffers: T) {
+        if let Hand::Ticket(ticket) = self.hand {
+            ticket.abandon(move || Box::new(buffers));
+        }
+    }
+
     fn device(&self) -> &Device {
         self.center.device.as_ref().expect("what was submitted was submitted to a device")
     }
@@ -209,7 +191,7 @@ impl Otherwise {
 /// What the device has not (quite) done.
 ///
 /// # Safety
-/// As [`Submitted::poll`]; the device is done with the piece.
+/// As [`poll_whole`]; the device is done with the piece.
 #[cold]
 unsafe fn settle(settled: Settled, piece: &Operation) -> Result<Verdict, Failure> {
     let (verdict, write_back) = match settled {

@@ -257,3 +257,14 @@ fn parts_fit_and_say_whether_they_wait_for_each_other() {
     assert!(src.addr() > 0x1000, "its end first");
     assert!(split(&all()[10], 4112).is_some_and(|split| split.part.len() == 4112));
 }
+
+#[test]
+fn a_note_says_what_it_was_made_of() {
+    for intent in [Intent::Soon, Intent::Cold, Intent::Durable] {
+        for (block_on_fault, write_back) in [(false, false), (false, true), (true, false), (true, true)] {
+            let manner = Manner { intent, block_on_fault };
+            let note = Note::new(manner, write_back).with_own(0x2a).raised(0x100).raised(0x100);
+            assert_eq!((note.manner(), note.write_back(), note.own()), (manner, write_back, 0x22a));
+        }
+    }
+}

@@ -136,7 +136,7 @@ impl Slot {
     }
 
     /// As [`register`](Self::register), where no waker was registered before. `false`: nothing was done; ask `register`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn register_first(&self, waker: &Waker) -> bool {
         let seen = self.state.look();
         if !seen.is_live() || seen.has_waker() {

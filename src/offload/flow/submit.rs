@@ -12,7 +12,7 @@ use super::ticket::Ticket;
 use crate::offload::batch::Waiting;
 use crate::offload::dsa::abi::{Descriptor, Flags};
 use crate::offload::dsa::portal::{Death, Submitted};
-use crate::offload::dsa::prepare::{Manner, Unsuited, prepare};
+use crate::offload::dsa::prepare::{Manner, Note, Unsuited, prepare};
 use crate::offload::dsa::queue::{Condition, Queue, QueueId};
 use crate::offload::{Intent, Operation};
 
@@ -85,7 +85,7 @@ impl Core {
         if taken.rouse {
             self.ring();
         }
-        Ok(Ticket::new(page, slot, how.manner, write_back))
+        Ok(Ticket::new(page, slot, Note::new(how.manner, write_back)))
     }
 
     /// See [`Flow::submit_copy`](super::Flow::submit_copy).
@@ -126,7 +126,7 @@ impl Core {
             self.after_submit_copy(page, slot, rouse, submitted)?;
         }
         page.counters.singles.add_roughly(1);
-        Some(Ticket::new(page, slot, manner, template.write_back()))
+        Some(Ticket::new(page, slot, template.note()))
     }
 
     /// What is rare: the reaper sleeps, or the queue did not take it, in which case nothing was submitted and the slot is given back.
@@ -248,7 +248,7 @@ impl Core {
         while used != 0 {
             let slot = used.trailing_zeros();
             used &= used - 1;
-            sink(Ticket::new(page, slot, how.manner, write_back >> slot & 1 != 0));
+            sink(Ticket::new(page, slot, Note::new(how.manner, write_back >> slot & 1 != 0)));
         }
         Ok(count)
     }
@@ -328,7 +328,7 @@ pub(super) unsafe fn write(
         if let Some(template) = queue.copies().template(manner, len) {
             // SAFETY: the caller's promise.
             unsafe { template.write((src, dst, len), record, to) };
-            return Ok(template.write_back());
+            return Ok(template.note().write_back());
         }
     }
     // SAFETY: the caller's promise.

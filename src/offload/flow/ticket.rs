@@ -3,6 +3,7 @@
 use std::task::{Poll, Waker};
 
 use super::counters::class;
+use super::memory::RECORDS;
 use super::page::PageRef;
 use super::slot::{Kept, OwesCredit, Registered};
 use super::state::Phase;
@@ -10,7 +11,7 @@ use crate::offload::dsa::abi::CompletionRecord;
 use crate::offload::dsa::faults;
 use crate::offload::dsa::outcome::{Fault, Outcome, Rest, outcome};
 use crate::offload::dsa::portal::Submitted;
-use crate::offload::dsa::prepare::{Manner, prepare};
+use crate::offload::dsa::prepare::{Note, prepare};
 use crate::offload::dsa::queue::QueueId;
 use crate::offload::{Failure, Operation, Verdict};
 
@@ -48,26 +49,45 @@ pub(crate) enum Settled {
 #[derive(Debug)]
 pub(crate) struct Ticket {
     page: PageRef,
-    /// Below 60.
-    slot: u8,
-    manner: Manner,
-    write_back: bool,
-    retries: u8,
-    /// The slot was given back: there is nothing to be done any more.
-    over: bool,
+    /// Its own bytes: the slot, how often it was retried, and `OVER`.
+    note: Note,
     /// What was submitted last, if that is not the whole operation any more.
     rest: Option<Box<Rest>>,
 }
 
+/// In a note: one retry.
+const RETRY: u16 = 1 << 8;
+/// In a note: the slot was given back, there is nothing to be done any more.
+const OVER: u16 = 1 << 15;
+
 impl Ticket {
     #[inline(always)]
-    pub(super) fn new(page: PageRef, slot: u32, manner: Manner, write_back: bool) -> Self {
-        Self { page, slot: slot as u8, manner, write_back, retries: 0, over: false, rest: None }
+    pub(super) fn new(page: PageRef, slot: u32, note: Note) -> Self {
+        Self { page, note: note.with_own(slot as u16), rest: None }
     }
 
-    #[inline]
+    #[inline(always)]
     fn slot(&self) -> u32 {
-        self.slot.into()
+        // Below 64, see `new`; said again, so that an index needs no check.
+        u32::from(self.note.own()) % RECORDS as u32
+    }
+
+    fn retries(&self) -> u8 {
+        (self.note.own() / RETRY) as u8
+    }
+
+    #[inline(always)]
+    fn is_over(&self) -> bool {
+        self.note.own() & OVER != 0
+    }
+
+    /// `true`: it was already.
+    fn set_over(&mut self) -> bool {
+        let was = self.is_over();
+        if !was {
+            self.note = self.note.raised(OVER);
+        }
+        was
     }
 
     /// The queue that it was submitted to last.
@@ -77,9 +97,9 @@ impl Ticket {
 
     /// `true`: it is with the device, and `waker` will be woken when it is over. `false`: look at it closer, with [`poll`](Self::poll), which may come to the
     /// same. The first poll of what was submitted just now, and no more than that.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn waits(&self, waker: &Waker) -> bool {
-        let waits = !self.over && self.page.core().is_here() && self.status_byte() == 0;
+        let waits = !self.is_over() && self.page.core().is_here() && self.status_byte() == 0;
         waits && self.page.slot(self.slot()).register_first(waker)
     }
 
@@ -94,9 +114,9 @@ impl Ticket {
     /// # Safety
     /// `op` says what was submitted, and the promise that was given then holds.
     pub(crate) unsafe fn poll(&mut self, op: impl FnOnce() -> Operation, waker: &Waker) -> Poll<Settled> {
-        assert!(!self.over, "polled after it was ready");
+        assert!(!self.is_over(), "polled after it was ready");
         if !self.page.core().is_here() {
-            self.over = true; // a copy of the parent's; its slot and its memory are the parent's
+            self.set_over(); // a copy of the parent's; its slot and its memory are the parent's
             return Poll::Ready(Settled::Failed(Failure::Refused { what: FORKED.into() }));
         }
         // Twice at most: what `register` says is over is over when it is looked at again.
@@ -128,7 +148,7 @@ impl Ticket {
     /// Submits it, and what waits with it, if it waits for room in its queue: for those that wait without a reaper.
     pub(crate) fn push(&self) {
         let core = self.page.core();
-        if core.is_here() && self.page.backlog.peek() & 1 << self.slot != 0 {
+        if core.is_here() && self.page.backlog.peek() & 1 << self.slot() != 0 {
             super::close::close(core, self.page);
         }
     }
@@ -143,14 +163,14 @@ impl Ticket {
     }
 
     fn let_go(&mut self, keep: impl FnOnce() -> Option<Kept>) {
-        if std::mem::replace(&mut self.over, true) || !self.page.core().is_here() {
+        if self.set_over() || !self.page.core().is_here() {
             return;
         }
         let slot = self.page.slot(self.slot());
-        if self.page.backlog.withdraw(1 << self.slot) {
+        if self.page.backlog.withdraw(1 << self.slot()) {
             // Never submitted, so it has no credit either.
             let _ = slot.leave();
-            return self.page.release(1 << self.slot);
+            return self.page.release(1 << self.slot());
         }
         if self.page.memory.record(self.slot()).status_byte() != 0 {
             return self.leave();
@@ -166,14 +186,14 @@ impl Ticket {
 
     /// Gives the slot back; the operation is over.
     fn leave(&mut self) {
-        self.over = true;
+        self.set_over();
         let slot = self.page.slot(self.slot());
         let origin = slot.origin();
         if let Some(OwesCredit(credit)) = slot.leave() {
             if credit {
                 self.page.give_back_credit(origin);
             }
-            self.page.release(1 << self.slot);
+            self.page.release(1 << self.slot());
         }
     }
 
@@ -188,7 +208,7 @@ impl Ticket {
             Outcome::Done(verdict) => {
                 self.page.counters.device[class(submitted.operation.len())].add(1);
                 self.leave();
-                Poll::Ready(if self.write_back { Settled::WriteBack(verdict) } else { Settled::Done(verdict) })
+                Poll::Ready(if self.note.write_back() { Settled::WriteBack(verdict) } else { Settled::Done(verdict) })
             }
             Outcome::Resume { rest, fault } => self.resume(rest, fault, waker),
             Outcome::Finish { rest, fault: None } => self.on_cpu(rest),
@@ -222,13 +242,13 @@ impl Ticket {
 
     /// It did not run.
     fn retry(&mut self, rest: Rest, waker: &Waker) -> Poll<Settled> {
-        if self.retries == RETRIES_MAX {
+        if self.retries() == RETRIES_MAX {
             return self.on_cpu(rest);
         }
         if !self.take_slot_back(waker) {
             return Poll::Pending;
         }
-        self.retries += 1;
+        self.note = self.note.raised(RETRY);
         self.page.counters.retries.add(1);
         self.again(rest, waker)
     }
@@ -239,7 +259,7 @@ impl Ticket {
         // Before the slot is given back, which keeps the core.
         let streamed = len >= self.page.core().settings.streamed_from;
         self.leave();
-        Poll::Ready(Settled::OnCpu { rest, write_back: self.write_back, streamed })
+        Poll::Ready(Settled::OnCpu { rest, write_back: self.note.write_back(), streamed })
     }
 
     fn fail(&mut self, failure: Failure) -> Poll<Settled> {
@@ -277,7 +297,7 @@ impl Ticket {
         let queue = core.queues.find(id).filter(|queue| queue.health().is_up() && !core.is_closed());
         let Some(queue) = queue else { return self.on_cpu(rest) };
         let record = page.memory.record(slot);
-        let Ok(prepared) = prepare(&rest.operation, self.manner, queue.limits(), record.address()) else {
+        let Ok(prepared) = prepare(&rest.operation, self.note.manner(), queue.limits(), record.address()) else {
             return self.on_cpu(rest);
         };
         let descriptor = page.memory.descriptor(slot);

@@ -5,7 +5,7 @@
 
 use super::Limits;
 use crate::offload::dsa::abi::{Descriptor, GenCap};
-use crate::offload::dsa::prepare::{Manner, Prepared, prepare};
+use crate::offload::dsa::prepare::{Manner, Note, Prepared, prepare};
 use crate::offload::{Intent, Operation};
 
 /// A template an intent. See the module's documentation.
@@ -21,22 +21,23 @@ pub(crate) struct Copies {
 pub(crate) struct Template {
     /// [`Descriptor::common`]; 0, which no MEMMOVE has: there is no template.
     common: u64,
-    write_back: bool,
+    note: Note,
 }
 
 impl Copies {
     pub(crate) fn new(limits: &Limits) -> Self {
+        let none = Template { common: 0, note: Note::new(Manner::default(), false) };
         let template = |intent| {
             let op = Operation::Copy { src: std::ptr::null(), dst: std::ptr::null_mut(), len: 1 };
             let ordered = limits.general.contains(GenCap::OVERLAPPING_COPY);
-            match prepare(&op, Manner { intent, block_on_fault: false }, limits, 0) {
+            let manner = Manner { intent, block_on_fault: false };
+            match prepare(&op, manner, limits, 0) {
                 Ok(Prepared { descriptor, write_back }) if ordered => {
-                    Template { common: descriptor.common(), write_back }
+                    Template { common: descriptor.common(), note: Note::new(manner, write_back) }
                 }
-                _ => Template { common: 0, write_back: false },
+                _ => none,
             }
         };
-        let none = Template { common: 0, write_back: false };
         let by_intent = [template(Intent::Soon), template(Intent::Cold), template(Intent::Durable), none];
         let len_max = usize::try_from(limits.transfer_max.min(u32::MAX.into())).unwrap_or(usize::MAX);
         Self { by_intent, len_max }
@@ -68,10 +69,10 @@ impl Template {
         unsafe { Descriptor::write_memmove(to, self.common, src, dst, len as u32, record) };
     }
 
-    /// Whether the CPU has to write back the destination.
+    /// What is to be remembered.
     #[inline(always)]
-    pub(crate) fn write_back(&self) -> bool {
-        self.write_back
+    pub(crate) fn note(&self) -> Note {
+        self.note
     }
 }
 
@@ -108,7 +109,8 @@ mod tests {
                             Some(template) => {
                                 // SAFETY: it is here.
                                 unsafe { template.write((src, dst, len), 0x40, &mut descriptor) };
-                                let write_back = template.write_back();
+                                let write_back = template.note().write_back();
+                                assert_eq!(template.note().manner(), manner);
                                 assert_eq!(want, Ok(Prepared { descriptor, write_back }));
                             }
                             None => assert!(
