@@ -85,18 +85,22 @@ impl Queue {
         if !self.credits.take_one() {
             return Submitted::Full;
         }
-        // SAFETY: the caller's promise; the credit was just taken.
-        unsafe { self.submit_on_credit(descriptor) }
+        // SAFETY: the caller's promise; the credit keeps the queue from overflowing.
+        let submitted = unsafe { self.portal.submit(descriptor) };
+        if submitted != Submitted::Accepted {
+            self.not_accepted(1, submitted);
+        }
+        submitted
     }
 
     /// As [`submit`](Self::submit), with a credit that was taken before. What is not accepted gives it back.
     ///
     /// # Safety
-    /// As [`submit`](Self::submit); and the caller has a credit, which is spent.
+    /// As [`submit`](Self::submit) and [`Portal::submit_at_home`]; and the caller has a credit, which is spent.
     #[inline(always)]
     pub(crate) unsafe fn submit_on_credit(&self, descriptor: &Descriptor) -> Submitted {
         // SAFETY: the caller's promise; the credit keeps the queue from overflowing.
-        let submitted = unsafe { self.portal.submit(descriptor) };
+        let submitted = unsafe { self.portal.submit_at_home(descriptor) };
         if submitted != Submitted::Accepted {
             self.not_accepted(1, submitted);
         }

@@ -60,21 +60,20 @@ impl Claims {
         self.claim_by(|free| free & free.wrapping_neg())
     }
 
-    /// As [`claim`](Self::claim), for the way that is to be short: the slot's number, and whether to rouse. `None`: see `claim`.
+    /// As [`claim`](Self::claim), for the way that is to be short: the slot's number, and whether to rouse. `None`: ask `claim`, which may get
+    /// one, if somebody else took or gave one at this very moment.
     #[inline(always)]
     pub(crate) fn claim_one(&self) -> Option<(u32, bool)> {
         // Relaxed: the exchange decides.
-        let mut word = self.0.load(Relaxed);
-        loop {
-            let slot = word.trailing_ones();
-            if slot >= SLOTS || word & RETIRED != 0 {
-                return None;
-            }
-            // Acquire: as in `claim_by`.
-            match self.0.compare_exchange_weak(word, (word | 1 << slot) & !DORMANT, Acquire, Relaxed) {
-                Ok(_) => return Some((slot, word & DORMANT != 0)),
-                Err(now) => word = now,
-            }
+        let word = self.0.load(Relaxed);
+        let slot = word.trailing_ones();
+        if slot >= SLOTS || word & RETIRED != 0 {
+            return None;
+        }
+        // Acquire: as in `claim_by`.
+        match self.0.compare_exchange(word, (word | 1 << slot) & !DORMANT, Acquire, Relaxed) {
+            Ok(_) => Some((slot, word & DORMANT != 0)),
+            Err(_) => None,
         }
     }
 

@@ -120,10 +120,11 @@ impl Core {
         let here = page.slot(slot);
         here.set_origin(Origin { queue: queue.id().index(), credit: true });
         here.publish_new();
-        // SAFETY: as in `submit`; the credit was taken above.
-        let submitted = unsafe { queue.submit_on_credit(&*descriptor) };
-        if rouse || submitted != Submitted::Accepted {
-            self.after_submit_copy(page, slot, rouse, submitted)?;
+        // SAFETY: as in `submit`; the credit was taken above, and `is_here` was asked above, of the process that
+        // opened the flow and its queues.
+        let accepted = unsafe { queue.submit_on_credit(&*descriptor) } == Submitted::Accepted;
+        if rouse || !accepted {
+            self.after_submit_copy(page, slot, rouse, accepted)?;
         }
         page.counters.singles.add_roughly(1);
         Some(Ticket::new(page, slot, template.note()))
@@ -132,8 +133,8 @@ impl Core {
     /// What is rare: the reaper sleeps, or the queue did not take it, in which case nothing was submitted and the slot is given back.
     #[cold]
     #[inline(never)]
-    fn after_submit_copy(&self, page: PageRef, slot: u32, rouse: bool, submitted: Submitted) -> Option<()> {
-        if submitted != Submitted::Accepted {
+    fn after_submit_copy(&self, page: PageRef, slot: u32, rouse: bool, accepted: bool) -> Option<()> {
+        if !accepted {
             // As in `submit`.
             let _ = page.slot(slot).leave();
             page.release(1 << slot);
@@ -141,7 +142,7 @@ impl Core {
         if rouse {
             self.ring();
         }
-        (submitted == Submitted::Accepted).then_some(())
+        accepted.then_some(())
     }
 
     /// See [`Flow::submit_many`](super::Flow::submit_many).

@@ -60,25 +60,33 @@ const RETRY: u16 = 1 << 8;
 /// In a note: the slot was given back, there is nothing to be done any more.
 const OVER: u16 = 1 << 15;
 
+#[inline(always)]
+fn slot_of(note: Note) -> u32 {
+    // Below 60, see `Ticket::new`; said again in a way that spares an index its check.
+    u32::from(note.own()) % RECORDS as u32
+}
+
+#[inline(always)]
+fn is_over(note: Note) -> bool {
+    note.own() & OVER != 0
+}
+
 impl Ticket {
     #[inline(always)]
     pub(super) fn new(page: PageRef, slot: u32, note: Note) -> Self {
         Self { page, note: note.with_own(slot as u16), rest: None }
     }
 
-    #[inline(always)]
     fn slot(&self) -> u32 {
-        // Below 64, see `new`; said again, so that an index needs no check.
-        u32::from(self.note.own()) % RECORDS as u32
+        slot_of(self.note)
     }
 
     fn retries(&self) -> u8 {
         (self.note.own() / RETRY) as u8
     }
 
-    #[inline(always)]
     fn is_over(&self) -> bool {
-        self.note.own() & OVER != 0
+        is_over(self.note)
     }
 
     /// `true`: it was already.
@@ -99,8 +107,13 @@ impl Ticket {
     /// same. The first poll of what was submitted just now, and no more than that.
     #[inline(always)]
     pub(crate) fn waits(&self, waker: &Waker) -> bool {
-        let waits = !self.is_over() && self.page.core().is_here() && self.status_byte() == 0;
-        waits && self.page.slot(self.slot()).register_first(waker)
+        // By value: what is looked at in between keeps the compiler from remembering what is behind a reference.
+        let (page, note) = (self.page, self.note);
+        let slot = slot_of(note);
+        !is_over(note)
+            && page.core().is_here()
+            && page.memory.record(slot).status_byte() == 0
+            && page.slot(slot).register_first(waker)
     }
 
     /// Whether it is over, and if so how; else `waker` will be woken when it may be (the last one that was given).

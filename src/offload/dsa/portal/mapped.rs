@@ -56,8 +56,14 @@ impl<S: Store64> Portal for Mapped<S> {
         if !self.page.is_here() {
             return Submitted::Dead(Death::Forked);
         }
+        // SAFETY: it is here; the rest is the caller's promise.
+        unsafe { self.submit_at_home(descriptor) }
+    }
+
+    #[inline]
+    unsafe fn submit_at_home(&self, descriptor: &Descriptor) -> Submitted {
         arch::store_fence();
-        // SAFETY: a place in our mapped page; the descriptor's promises are the caller's.
+        // SAFETY: a place in our mapped page, which is there in this process; the descriptor's promises are the caller's.
         unsafe { self.by.store(self.page.place(descriptor), descriptor) };
         Submitted::Accepted
     }

@@ -105,6 +105,15 @@ pub(crate) trait Portal: Send + Sync + fmt::Debug {
     /// - on a dedicated queue, no more than the queue's size are outstanding (the device drops the rest without a word).
     unsafe fn submit(&self, descriptor: &Descriptor) -> Submitted;
 
+    /// As [`submit`](Self::submit), by a caller that has just seen that it runs in the process that opened the queue.
+    ///
+    /// # Safety
+    /// As [`submit`](Self::submit); and the calling thread has not forked since.
+    unsafe fn submit_at_home(&self, descriptor: &Descriptor) -> Submitted {
+        // SAFETY: the caller's promise.
+        unsafe { self.submit(descriptor) }
+    }
+
     /// Hands over descriptors in their order: how many were accepted, and why it stopped ([`Submitted::Accepted`] when all were). One fence, and
     /// where the way allows it one system call, for all of them.
     ///
