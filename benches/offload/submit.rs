@@ -12,7 +12,6 @@
 //! **Bound.** 150, and 60. A version that submits nothing is found out: the queue's page must hold every descriptor.
 
 use std::future::Future;
-use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::process::Command;
 use std::task::{Context, Poll, Waker};
@@ -50,11 +49,12 @@ pub fn batch8(_: &Machine) -> Result<Figure, String> {
     Ok(figure.beside("gathered8_instructions", gathered / BATCH as f64))
 }
 
-/// What is counted. The future is polled where it stays, as a task's is.
+/// What is counted. The future is made and polled where it stays, as a task's is.
 #[inline(never)]
-fn submit_single(copies: &Copies, pair: (Vec<u8>, Vec<u8>), to: &mut MaybeUninit<Copy>, cx: &mut Context<'_>) {
-    let copying = to.write(copies.copy(pair.0, pair.1));
-    assert!(Pin::new(copying).poll(cx).is_pending());
+fn submit_single(copies: &Copies, pair: (Vec<u8>, Vec<u8>), cx: &mut Context<'_>) -> Copy {
+    let mut copying = copies.copy(pair.0, pair.1);
+    assert!(Pin::new(&mut copying).poll(cx).is_pending());
+    copying
 }
 
 /// What is counted.
@@ -93,10 +93,7 @@ pub fn count(what: &str, times: &str) -> Result<(), String> {
         match what {
             "single" => {
                 let pair = pairs.pop().ok_or("a pair is missing")?;
-                let mut one = MaybeUninit::uninit();
-                submit_single(&copies, pair, &mut one, &mut cx);
-                // SAFETY: written by the call.
-                copying.push(unsafe { one.assume_init() });
+                copying.push(submit_single(&copies, pair, &mut cx));
             }
             "batch8" => submit_batch8(&copies, &mut pairs, &mut copying),
             "gathered8" => {

@@ -77,13 +77,10 @@ impl<R: Request> Offloading<R> {
     pub(super) fn start(copies: &Copies, held: Held<R>) -> Self {
         // A panic on the way leaks the buffers, which a device may have by then.
         let mut held = ManuallyDrop::new(held);
-        if let Some(stage) = Self::begun_plainly(copies, &mut held) {
-            return Self { held, stage };
+        match Self::begun_plainly(copies, &mut held) {
+            Some(stage) => Self { held, stage },
+            None => Self::chosen(copies, held),
         }
-        let chosen = ManuallyDrop::new(Self::chosen(copies, held));
-        // Another place than the one that is returned when it was plain: then that one is made of registers.
-        // SAFETY: the original is not dropped, nor used again.
-        unsafe { std::ptr::from_ref(&*chosen).read() }
     }
 
     /// Begins it if it is a copy for which nothing else comes into question: a small one, which is to cost no more than `memcpy`, or one for the only queue that

@@ -19,7 +19,7 @@ pub(crate) use set::OPENINGS_MAX;
 pub(crate) use set::{QueueId, Queues};
 
 use super::abi::{Descriptor, GenCap, OpCap, Version};
-use super::portal::{Death, Portal, Submitted};
+use super::portal::{Death, Direct, Portal, Submitted};
 use crate::sync::Mutex;
 
 /// What a queue takes: the work queue's own limits where it has some, else its device's.
@@ -43,6 +43,8 @@ pub(crate) struct Limits {
 pub(crate) struct Queue {
     /// Not dropped while something is outstanding: see `Drop`.
     portal: ManuallyDrop<Box<dyn Portal>>,
+    /// The portal's way without a call, if it has one. Good for as long as the portal is there, which is as long as the queue.
+    direct: Option<Direct>,
     limits: Limits,
     copies: copies::Copies,
     credits: Credits,
@@ -60,9 +62,11 @@ impl Queue {
     pub(crate) fn new(name: &str, node: Option<u32>, limits: Limits, portal: Box<dyn Portal>) -> Self {
         let credits = Credits::new(limits.in_flight_max);
         let copies = copies::Copies::new(&limits);
+        let direct = portal.direct();
         let portal = ManuallyDrop::new(portal);
         Self {
             portal,
+            direct,
             limits,
             copies,
             credits,
@@ -93,18 +97,11 @@ impl Queue {
         submitted
     }
 
-    /// As [`submit`](Self::submit), with a credit that was taken before. What is not accepted gives it back.
-    ///
-    /// # Safety
-    /// As [`submit`](Self::submit) and [`Portal::submit_at_home`]; and the caller has a credit, which is spent.
+    /// The way past [`submit`](Self::submit), for those that take [a credit](Self::credits) themselves and have seen that this is the process that opened
+    /// the queue. `None`: there is none.
     #[inline(always)]
-    pub(crate) unsafe fn submit_on_credit(&self, descriptor: &Descriptor) -> Submitted {
-        // SAFETY: the caller's promise; the credit keeps the queue from overflowing.
-        let submitted = unsafe { self.portal.submit_at_home(descriptor) };
-        if submitted != Submitted::Accepted {
-            self.not_accepted(1, submitted);
-        }
-        submitted
+    pub(crate) fn direct(&self) -> Option<Direct> {
+        self.direct
     }
 
     /// As [`submit`](Self::submit), in order, with a credit each: how many were accepted, and why it stopped.

@@ -60,19 +60,46 @@ impl Claims {
         self.claim_by(|free| free & free.wrapping_neg())
     }
 
-    /// As [`claim`](Self::claim), for the way that is to be short: the slot's number, and whether to rouse. `None`: ask `claim`, which may get
-    /// one, if somebody else took or gave one at this very moment.
+    /// As [`claim`](Self::claim), for the way that is to be short: the slot's number, and nobody has to be called. `None`: ask `claim`; the reaper
+    /// sleeps, or something else is unusual, or somebody else took or gave a slot at this very moment.
     #[inline(always)]
-    pub(crate) fn claim_one(&self) -> Option<(u32, bool)> {
+    pub(crate) fn claim_one(&self) -> Option<u32> {
         // Relaxed: the exchange decides.
         let word = self.0.load(Relaxed);
-        let slot = word.trailing_ones();
-        if slot >= SLOTS || word & RETIRED != 0 {
+        // Flags are above the slots, and all of them are rare.
+        if word >= ALL {
             return None;
         }
+        // Acquire: as in `claim_by`. The lowest bit that is clear is set.
+        match self.0.compare_exchange(word, word | (word + 1), Acquire, Relaxed) {
+            Ok(_) => Some((!word).trailing_zeros()),
+            Err(_) => None,
+        }
+    }
+
+    /// Takes `count` slots that follow each other, the lowest such; at most 16, as [`claim_one`](Self::claim_one). The number of the first.
+    #[inline(always)]
+    pub(crate) fn claim_run(&self, count: u32) -> Option<u32> {
+        debug_assert!((1..=16).contains(&count));
+        // Relaxed: the exchange decides.
+        let word = self.0.load(Relaxed);
+        if word >= ALL {
+            return None;
+        }
+        // A bit of `starts` says that so many slots from there on are free: doubled until there are enough.
+        let (mut starts, mut known) = (!word & ALL, 1);
+        while known < count {
+            let step = known.min(count - known);
+            starts &= starts >> step;
+            known += step;
+        }
+        if starts == 0 {
+            return None;
+        }
+        let first = starts.trailing_zeros();
         // Acquire: as in `claim_by`.
-        match self.0.compare_exchange(word, (word | 1 << slot) & !DORMANT, Acquire, Relaxed) {
-            Ok(_) => Some((slot, word & DORMANT != 0)),
+        match self.0.compare_exchange(word, word | ((1 << count) - 1) << first, Acquire, Relaxed) {
+            Ok(_) => Some(first),
             Err(_) => None,
         }
     }
@@ -249,10 +276,28 @@ mod tests {
         assert_eq!(claims.claim_many(2), Claim::Full);
         assert_eq!(claims.claim_one(), None);
         let _ = claims.release(1 << 7 | 1 << 9);
-        assert_eq!(claims.claim_one(), Some((7, false)), "the lowest, by its number");
+        assert_eq!(claims.claim_one(), Some(7), "the lowest, by its number");
         assert!(claims.fall_asleep(claims.look()));
-        assert_eq!(claims.claim_one(), Some((9, true)));
-        assert!(!claims.look().dormant());
+        assert_eq!((claims.claim_one(), claims.claim_run(1)), (None, None), "somebody has to be called");
+        assert_eq!(claims.claim(), Claim::Taken { slots: 1 << 9, rouse: true });
+    }
+
+    #[test]
+    fn a_run_is_the_lowest_that_is_long_enough() {
+        let claims = Claims::new();
+        assert_eq!(claims.claim_run(3), Some(0));
+        assert_eq!(claims.claim_run(9), Some(3));
+        let _ = claims.release(0b110 | 0b111 << 5);
+        assert_eq!(claims.claim_run(2), Some(1));
+        assert_eq!(claims.claim_run(4), Some(12), "5 to 7 are too few");
+        assert_eq!(claims.claim_run(3), Some(5));
+        assert_eq!(claims.look().slots(), (1 << 16) - 1);
+        for (count, first) in [(16, 16), (16, 32), (11, 48), (1, 59)] {
+            assert_eq!(claims.claim_run(count), Some(first), "{count}");
+        }
+        assert_eq!((claims.claim_run(1), claims.claim_one()), (None, None), "full");
+        let _ = claims.release(1 << 59 | 1 << 57);
+        assert_eq!((claims.claim_run(2), claims.claim_run(1)), (None, Some(57)));
     }
 
     #[test]
@@ -288,7 +333,7 @@ mod tests {
         let claims = Claims::new();
         let slots = taken(claims.claim_many(2));
         assert!(!claims.retire());
-        assert_eq!((claims.claim(), claims.claim_one()), (Claim::Retired, None));
+        assert_eq!((claims.claim(), claims.claim_one(), claims.claim_run(2)), (Claim::Retired, None, None));
         assert!(!claims.expect_waiters());
         assert!(!claims.release(1).emptied && claims.release(slots & !1).emptied);
         assert!(!claims.retire(), "told already");

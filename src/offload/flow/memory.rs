@@ -58,12 +58,6 @@ impl Memory {
         Ok(memory)
     }
 
-    /// The record and the descriptor of a slot: as [`record`](Self::record) and [`descriptor`](Self::descriptor).
-    #[inline(always)]
-    pub(crate) fn both(&self, slot: u32) -> (&CompletionSlot, *mut Descriptor) {
-        (self.record(slot), self.descriptor(slot))
-    }
-
     /// The record of a slot.
     #[inline]
     pub(crate) fn record(&self, slot: u32) -> &CompletionSlot {

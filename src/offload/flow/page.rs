@@ -20,6 +20,7 @@ use super::counters::Counters;
 use super::memory::{LIST_LEN, Memory, RECORDS};
 use super::slot::{Origin, Outcome, Slot};
 use super::waiters::Waiters;
+use crate::offload::dsa::portal::Lineage;
 use crate::task::contain;
 
 /// Pages with a lease: the roots of everything that the device may still write to.
@@ -38,6 +39,8 @@ pub(crate) struct Page {
     children: [[AtomicU32; LIST_LEN]; RECORDS],
     /// From `Arc::into_raw`; null: no lease.
     lease: AtomicPtr<Core>,
+    /// The core's, at hand.
+    home: Lineage,
 }
 
 /// A page by reference. Copied into tickets; valid while the holder has a slot of the page, or a reference to the core.
@@ -90,6 +93,7 @@ impl PageRef {
             counters: CachePadded::new(Counters::default()),
             children: std::array::from_fn(|_| std::array::from_fn(|_| AtomicU32::new(0))),
             lease: AtomicPtr::new(Arc::into_raw(Arc::clone(core)).cast_mut()),
+            home: Lineage::here(),
         });
         let page = Self(ptr::NonNull::from(Box::leak(page)));
         LEASED.lock().push(page);
@@ -211,6 +215,12 @@ impl Page {
     pub(crate) fn slot(&self, slot: u32) -> &Slot {
         debug_assert!(slot < SLOTS);
         &self.slots[slot as usize % RECORDS]
+    }
+
+    /// Whether the caller runs in the process that the page belongs to; its memory is not there in others.
+    #[inline(always)]
+    pub(crate) fn is_here(&self) -> bool {
+        self.home.is_here()
     }
 
     /// The children of the batch that a slot is. Written before it is published, read by whoever saw its record.

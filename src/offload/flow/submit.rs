@@ -99,50 +99,30 @@ impl Core {
         copy: (*const u8, *mut u8, usize),
         intent: Intent,
     ) -> Option<Ticket> {
-        let manner = Manner { intent, block_on_fault: false };
         let queue = self.queues.sole()?;
         if !may_go(queue) || !self.is_here() || !queue.health().is_up() {
             return None;
         }
-        let template = queue.copies().template(manner, copy.2)?;
+        let template = queue.copies().template(Manner { intent, block_on_fault: false }, copy.2)?;
+        let direct = queue.direct()?;
         let page = self.page();
         if !queue.credits().take_one() {
             return None;
         }
-        let Some((slot, rouse)) = page.claims.claim_one() else {
+        let Some(slot) = page.claims.claim_one() else {
             queue.answered(1);
             return None;
         };
-        let (record, descriptor) = page.memory.both(slot);
-        // SAFETY: in bounds and aligned; the slot is ours, so the descriptor is.
-        unsafe { template.write(copy, record.address(), descriptor) };
+        let record = page.memory.record(slot);
         Memory::clear(record);
         let here = page.slot(slot);
         here.set_origin(Origin { queue: queue.id().index(), credit: true });
         here.publish_new();
-        // SAFETY: as in `submit`; the credit was taken above, and `is_here` was asked above, of the process that
-        // opened the flow and its queues.
-        let accepted = unsafe { queue.submit_on_credit(&*descriptor) } == Submitted::Accepted;
-        if rouse || !accepted {
-            self.after_submit_copy(page, slot, rouse, accepted)?;
-        }
+        // SAFETY: the caller's promise about the memory; the record is zeroed, the slot's own, and in the page, which stays; the credit keeps the queue from
+        // overflowing. This is the process that opened the flow and its queues, and nothing in between forks.
+        unsafe { direct.submit(template.of(copy, record.address())) };
         page.counters.singles.add_roughly(1);
         Some(Ticket::new(page, slot, template.note()))
-    }
-
-    /// What is rare: the reaper sleeps, or the queue did not take it, in which case nothing was submitted and the slot is given back.
-    #[cold]
-    #[inline(never)]
-    fn after_submit_copy(&self, page: PageRef, slot: u32, rouse: bool, accepted: bool) -> Option<()> {
-        if !accepted {
-            // As in `submit`.
-            let _ = page.slot(slot).leave();
-            page.release(1 << slot);
-        }
-        if rouse {
-            self.ring();
-        }
-        accepted.then_some(())
     }
 
     /// See [`Flow::submit_many`](super::Flow::submit_many).
@@ -328,7 +308,7 @@ pub(super) unsafe fn write(
     if let Operation::Copy { src, dst, len } = *op {
         if let Some(template) = queue.copies().template(manner, len) {
             // SAFETY: the caller's promise.
-            unsafe { template.write((src, dst, len), record, to) };
+            unsafe { to.write(template.of((src, dst, len), record)) };
             return Ok(template.note().write_back());
         }
     }

@@ -55,15 +55,18 @@ pub(crate) struct Ticket {
     rest: Option<Box<Rest>>,
 }
 
-/// In a note: one retry.
-const RETRY: u16 = 1 << 8;
+/// In a note: one retry, of at most 3.
+const RETRY: u16 = 1;
+/// In a note: the slot is from this bit on. A slot's place in the arrays of a page is this many bits further, so that nothing is shifted.
+const SLOT_SHIFT: u32 = 6;
+const RETRIES: u8 = 0b11;
 /// In a note: the slot was given back, there is nothing to be done any more.
 const OVER: u16 = 1 << 15;
 
 #[inline(always)]
 fn slot_of(note: Note) -> u32 {
     // Below 60, see `Ticket::new`; said again in a way that spares an index its check.
-    u32::from(note.own()) % RECORDS as u32
+    u32::from(note.own() >> SLOT_SHIFT) % RECORDS as u32
 }
 
 #[inline(always)]
@@ -74,7 +77,7 @@ fn is_over(note: Note) -> bool {
 impl Ticket {
     #[inline(always)]
     pub(super) fn new(page: PageRef, slot: u32, note: Note) -> Self {
-        Self { page, note: note.with_own(slot as u16), rest: None }
+        Self { page, note: note.with_own((slot as u16) << SLOT_SHIFT), rest: None }
     }
 
     fn slot(&self) -> u32 {
@@ -82,7 +85,7 @@ impl Ticket {
     }
 
     fn retries(&self) -> u8 {
-        (self.note.own() / RETRY) as u8
+        self.note.own() as u8 & RETRIES
     }
 
     fn is_over(&self) -> bool {
@@ -111,7 +114,7 @@ impl Ticket {
         let (page, note) = (self.page, self.note);
         let slot = slot_of(note);
         !is_over(note)
-            && page.core().is_here()
+            && page.is_here()
             && page.memory.record(slot).status_byte() == 0
             && page.slot(slot).register_first(waker)
     }
@@ -128,7 +131,7 @@ impl Ticket {
     /// `op` says what was submitted, and the promise that was given then holds.
     pub(crate) unsafe fn poll(&mut self, op: impl FnOnce() -> Operation, waker: &Waker) -> Poll<Settled> {
         assert!(!self.is_over(), "polled after it was ready");
-        if !self.page.core().is_here() {
+        if !self.page.is_here() {
             self.set_over(); // a copy of the parent's; its slot and its memory are the parent's
             return Poll::Ready(Settled::Failed(Failure::Refused { what: FORKED.into() }));
         }
@@ -176,7 +179,7 @@ impl Ticket {
     }
 
     fn let_go(&mut self, keep: impl FnOnce() -> Option<Kept>) {
-        if self.set_over() || !self.page.core().is_here() {
+        if self.set_over() || !self.page.is_here() {
             return;
         }
         let slot = self.page.slot(self.slot());

@@ -228,31 +228,18 @@ impl Descriptor {
             .with(DIF_DESTINATION_APP, tags.application as u64)
     }
 
-    /// Opcode and flags: what two MEMMOVEs of the same manner have in common. See [`write_memmove`](Self::write_memmove).
+    /// Opcode and flags: what two MEMMOVEs of the same manner have in common. See [`memmove_as`](Self::memmove_as).
     #[must_use]
     pub(crate) const fn common(&self) -> u64 {
         self.words[0]
     }
 
-    /// Writes a MEMMOVE in place: eight stores, and no copy of 64 bytes.
-    ///
-    /// # Safety
-    /// `to` is valid for a write, and aligned.
+    /// A MEMMOVE with the [`common`](Self::common) of another, which has a record.
     #[inline(always)]
-    #[allow(unsafe_code)]
-    pub(crate) unsafe fn write_memmove(
-        to: *mut Self,
-        common: u64,
-        source: u64,
-        destination: u64,
-        bytes: u32,
-        record: u64,
-    ) {
-        let words = [common, record.to_le(), source.to_le(), destination.to_le(), u64::from(bytes).to_le(), 0, 0, 0];
-        for (at, word) in words.into_iter().enumerate() {
-            // SAFETY: within the 64 bytes; the caller's promise.
-            unsafe { to.cast::<u64>().add(at).write(word) };
-        }
+    #[must_use]
+    pub(crate) const fn memmove_as(common: u64, source: u64, destination: u64, bytes: u32, record: u64) -> Self {
+        let bytes = (bytes as u64).to_le();
+        Self { words: [common, record.to_le(), source.to_le(), destination.to_le(), bytes, 0, 0, 0] }
     }
 
     /// With the address of a completion record, aligned to 32 bytes, and [`Flags::CRAV`].

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 
+use super::direct::{By, Direct};
 use super::node::Node;
 use super::page::Page;
 use super::state::StateSource;
@@ -17,6 +18,9 @@ pub(crate) trait Store64: Copy + Send + Sync + std::fmt::Debug {
     /// # Safety
     /// `to` is 64-byte aligned and 64 bytes from there are mapped for writing; the caller answers for what the store sets in motion.
     unsafe fn store(self, to: *mut [u8; 64], from: &Descriptor);
+
+    /// The same as a value, for those that store themselves.
+    fn by(self) -> By;
 }
 
 impl Store64 for Movdir64b {
@@ -24,6 +28,10 @@ impl Store64 for Movdir64b {
     unsafe fn store(self, to: *mut [u8; 64], from: &Descriptor) {
         // SAFETY: the caller's promise.
         unsafe { self.store(to, bytes(from)) }
+    }
+
+    fn by(self) -> By {
+        By::Movdir64b(self)
     }
 }
 
@@ -56,14 +64,8 @@ impl<S: Store64> Portal for Mapped<S> {
         if !self.page.is_here() {
             return Submitted::Dead(Death::Forked);
         }
-        // SAFETY: it is here; the rest is the caller's promise.
-        unsafe { self.submit_at_home(descriptor) }
-    }
-
-    #[inline]
-    unsafe fn submit_at_home(&self, descriptor: &Descriptor) -> Submitted {
         arch::store_fence();
-        // SAFETY: a place in our mapped page, which is there in this process; the descriptor's promises are the caller's.
+        // SAFETY: a place in our mapped page; the descriptor's promises are the caller's.
         unsafe { self.by.store(self.page.place(descriptor), descriptor) };
         Submitted::Accepted
     }
@@ -79,6 +81,10 @@ impl<S: Store64> Portal for Mapped<S> {
             unsafe { self.by.store(self.page.place(descriptor), descriptor) };
         }
         (descriptors.len(), Submitted::Accepted)
+    }
+
+    fn direct(&self) -> Option<Direct> {
+        Some(Direct::new(self.page.start(), self.by.by()))
     }
 
     fn death(&self) -> Option<Death> {

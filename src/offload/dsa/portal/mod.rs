@@ -9,6 +9,8 @@
 //! here as its source has it.
 
 #[cfg(not(twolane_loom))]
+mod direct;
+#[cfg(not(twolane_loom))]
 mod enqcmd;
 #[cfg(not(twolane_loom))]
 mod lineage;
@@ -32,6 +34,8 @@ mod write;
 use std::fmt;
 
 use super::abi::Descriptor;
+#[cfg(not(twolane_loom))]
+pub(crate) use direct::Direct;
 #[cfg(not(twolane_loom))]
 pub(crate) use lineage::Lineage;
 #[cfg(all(any(test, feature = "sim"), not(twolane_loom)))]
@@ -105,13 +109,10 @@ pub(crate) trait Portal: Send + Sync + fmt::Debug {
     /// - on a dedicated queue, no more than the queue's size are outstanding (the device drops the rest without a word).
     unsafe fn submit(&self, descriptor: &Descriptor) -> Submitted;
 
-    /// As [`submit`](Self::submit), by a caller that has just seen that it runs in the process that opened the queue.
-    ///
-    /// # Safety
-    /// As [`submit`](Self::submit); and the calling thread has not forked since.
-    unsafe fn submit_at_home(&self, descriptor: &Descriptor) -> Submitted {
-        // SAFETY: the caller's promise.
-        unsafe { self.submit(descriptor) }
+    /// A way that needs no call, where a single store is all that a submission takes, and always is accepted.
+    #[cfg(not(twolane_loom))]
+    fn direct(&self) -> Option<Direct> {
+        None
     }
 
     /// Hands over descriptors in their order: how many were accepted, and why it stopped ([`Submitted::Accepted`] when all were). One fence, and

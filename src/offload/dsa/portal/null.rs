@@ -5,12 +5,13 @@ use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Release};
 
+use super::direct::By;
 use super::mapped::{Mapped, Store64};
 use super::page::Page;
 use super::state::NoState;
 use crate::offload::dsa::abi::Descriptor;
 
-/// Five stores. The one with the record's address is the last: whoever sees it sees the whole descriptor.
+/// Eight stores of a word. The one with the record's address is the last: whoever sees it sees the whole descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Words;
 
@@ -21,16 +22,19 @@ impl Store64 for Words {
     #[inline(always)]
     unsafe fn store(self, to: *mut [u8; 64], from: &Descriptor) {
         let (to, from) = (to.cast::<u64>(), std::ptr::from_ref(from).cast::<u64>());
-        // SAFETY: 64 aligned bytes each (the caller's promise; the descriptor's type), which do not overlap: one is a portal.
-        unsafe {
-            let behind = RECORD_WORD + 1;
-            to.add(behind).copy_from_nonoverlapping(from.add(behind), 8 - behind);
-            to.copy_from_nonoverlapping(from, RECORD_WORD);
+        for n in (0..8).filter(|&n| n != RECORD_WORD) {
+            // SAFETY: 64 aligned bytes each (the caller's promise; the descriptor's type). Volatile: nobody of this program reads them, and they are to
+            // happen.
+            unsafe { to.add(n).write_volatile(from.add(n).read()) };
         }
         // SAFETY: as above; the word is accessed as an atomic or by the kernel's copy of the page.
         let (last, record) = unsafe { (AtomicU64::from_ptr(to.add(RECORD_WORD)), from.add(RECORD_WORD).read()) };
         // Release: the other words; partner is the second look of `NullQueue::take`.
         last.store(record, Release);
+    }
+
+    fn by(self) -> By {
+        By::Words(self)
     }
 }
 

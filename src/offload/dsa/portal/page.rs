@@ -49,17 +49,16 @@ impl Page {
         self.lineage.is_here()
     }
 
-    /// Where to store a descriptor: at its record's place within its page, moved on by the page's number. Stores to one place one after the other wait for each
-    /// other; but two operations in flight have different records, and those of one lane, which has a page of records, different places. That two
-    /// lanes take the same place now and then does no harm.
+    /// Where to store a descriptor.
     #[inline(always)]
     pub(crate) fn place(&self, descriptor: &Descriptor) -> *mut [u8; 64] {
-        let record = descriptor.value(layout::COMPLETION_ADDRESS) as usize;
-        // Records are a line apart, as places are; the lines' numbers end where the page's number begins.
-        const { assert!(RECORD_PAGE_LOG2 - DESCRIPTOR_BYTES.ilog2() == PLACES.ilog2()) };
-        let offset = (record + (record >> PLACES.ilog2())) & (PLACES - 1) * DESCRIPTOR_BYTES;
         // SAFETY: below PAGE_BYTES, so inside of the mapping.
-        unsafe { self.start.add(offset) }.as_ptr().cast()
+        unsafe { self.start.add(place(descriptor)) }.as_ptr().cast()
+    }
+
+    /// Its first byte. Stays, also when it is retired.
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
     }
 
     /// Lets go of the device: puts ordinary memory where the portal was, in one step. A submitter that is late stores to that memory, or is told
@@ -77,6 +76,17 @@ impl Page {
         // Out of memory for a mapping: the portal stays, and with it the kernel's reference, to the end of the process.
         debug_assert_eq!(placed, self.start.as_ptr().cast());
     }
+}
+
+/// Which place of a portal a descriptor is stored to, as an offset: its record's own within a page, moved on by that page's number. Stores to one place one after the
+/// other wait for each other; but two operations in flight have different records, and those of one lane, which has a page of records, different places. That two
+/// lanes take the same place now and then does no harm.
+#[inline(always)]
+pub(super) fn place(descriptor: &Descriptor) -> usize {
+    let record = descriptor.value(layout::COMPLETION_ADDRESS) as usize;
+    // Records are a line apart, as places are; the lines' numbers end where the page's number begins.
+    const { assert!(RECORD_PAGE_LOG2 - DESCRIPTOR_BYTES.ilog2() == PLACES.ilog2()) };
+    (record + (record >> PLACES.ilog2())) & (PLACES - 1) * DESCRIPTOR_BYTES
 }
 
 impl Drop for Page {

@@ -13,34 +13,34 @@ use crate::offload::{Intent, Operation};
 pub(crate) struct Copies {
     /// By intent; the last place is nobody's, so that an index needs no check.
     by_intent: [Template; 4],
-    /// The largest, in bytes.
-    len_max: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Template {
-    /// [`Descriptor::common`]; 0, which no MEMMOVE has: there is no template.
+    /// [`Descriptor::common`].
     common: u64,
+    /// The largest copy, in bytes; 0: there is no template.
+    len_max: usize,
     note: Note,
 }
 
 impl Copies {
     pub(crate) fn new(limits: &Limits) -> Self {
-        let none = Template { common: 0, note: Note::new(Manner::default(), false) };
+        let none = Template { common: 0, len_max: 0, note: Note::new(Manner::default(), false) };
+        let len_max = usize::try_from(limits.transfer_max.min(u32::MAX.into())).unwrap_or(usize::MAX);
         let template = |intent| {
             let op = Operation::Copy { src: std::ptr::null(), dst: std::ptr::null_mut(), len: 1 };
             let ordered = limits.general.contains(GenCap::OVERLAPPING_COPY);
             let manner = Manner { intent, block_on_fault: false };
             match prepare(&op, manner, limits, 0) {
                 Ok(Prepared { descriptor, write_back }) if ordered => {
-                    Template { common: descriptor.common(), note: Note::new(manner, write_back) }
+                    Template { common: descriptor.common(), len_max, note: Note::new(manner, write_back) }
                 }
                 _ => none,
             }
         };
         let by_intent = [template(Intent::Soon), template(Intent::Cold), template(Intent::Durable), none];
-        let len_max = usize::try_from(limits.transfer_max.min(u32::MAX.into())).unwrap_or(usize::MAX);
-        Self { by_intent, len_max }
+        Self { by_intent }
     }
 
     /// The template for copies of this length, if there is one.
@@ -48,7 +48,7 @@ impl Copies {
     pub(crate) fn template(&self, manner: Manner, len: usize) -> Option<&Template> {
         let template = &self.by_intent[manner.intent as usize % 4];
         // One comparison for both ends of the length: 0 wraps.
-        if template.common == 0 || manner.block_on_fault || len.wrapping_sub(1) >= self.len_max {
+        if manner.block_on_fault || len.wrapping_sub(1) >= template.len_max {
             return None;
         }
         Some(template)
@@ -56,17 +56,11 @@ impl Copies {
 }
 
 impl Template {
-    /// Writes what [`prepare`] would say of this copy, whose length the template was asked for with.
-    ///
-    /// # Safety
-    /// `to` is valid for a write, and aligned.
+    /// What [`prepare`] would say of this copy, whose length the template was asked for with.
     #[inline(always)]
-    #[allow(unsafe_code)]
-    pub(crate) unsafe fn write(&self, (src, dst, len): (*const u8, *mut u8, usize), record: u64, to: *mut Descriptor) {
-        let (src, dst) = (src.addr() as u64, dst.addr() as u64);
+    pub(crate) fn of(&self, (src, dst, len): (*const u8, *mut u8, usize), record: u64) -> Descriptor {
         // At most u32::MAX, see `Copies::new`.
-        // SAFETY: the caller's promise.
-        unsafe { Descriptor::write_memmove(to, self.common, src, dst, len as u32, record) };
+        Descriptor::memmove_as(self.common, src.addr() as u64, dst.addr() as u64, len as u32, record)
     }
 
     /// What is to be remembered.
@@ -77,7 +71,6 @@ impl Template {
 }
 
 #[cfg(test)]
-#[allow(unsafe_code)]
 mod tests {
     use super::*;
     use crate::offload::dsa::abi::{OpCap, Opcode, Version};
@@ -104,11 +97,9 @@ mod tests {
                         let (src, dst) =
                             (std::ptr::without_provenance(0x1_2345), std::ptr::without_provenance_mut(0x77_7777));
                         let want = prepare(&Operation::Copy { src, dst, len }, manner, &limits, 0x40);
-                        let mut descriptor = Descriptor::ZERO;
                         match copies.template(manner, len) {
                             Some(template) => {
-                                // SAFETY: it is here.
-                                unsafe { template.write((src, dst, len), 0x40, &mut descriptor) };
+                                let descriptor = template.of((src, dst, len), 0x40);
                                 let write_back = template.note().write_back();
                                 assert_eq!(template.note().manner(), manner);
                                 assert_eq!(want, Ok(Prepared { descriptor, write_back }));

@@ -1,0 +1,62 @@
+//! The shortest way into a dedicated queue: its mapped page, for submitters that store to it themselves instead of calling a [`Portal`](super::Portal).
+//!
+//! A call through a trait object costs as many instructions as the store, and makes its caller put everything aside that it has in registers. Only a queue that
+//! takes a descriptor by a single store has such a way; all others are asked by their portal.
+
+use std::ptr::NonNull;
+
+use super::mapped::Store64;
+#[cfg(any(test, feature = "sim"))]
+use super::null::Words;
+use super::page::place;
+use crate::arch::{self, Movdir64b};
+use crate::offload::dsa::abi::Descriptor;
+
+/// A portal's page, and by which store. Good for as long as its portal is not dropped; once that is retired, what is stored comes to nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Direct {
+    page: NonNull<u8>,
+    by: By,
+}
+
+// SAFETY: an address. What is behind it is written by whole-descriptor stores only, which any thread may do.
+unsafe impl Send for Direct {}
+// SAFETY: as above.
+unsafe impl Sync for Direct {}
+
+/// A store of 64 bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum By {
+    Movdir64b(Movdir64b),
+    /// To nowhere.
+    #[cfg(any(test, feature = "sim"))]
+    Words(Words),
+}
+
+impl Direct {
+    /// `page` is [`PAGE_BYTES`](super::page::PAGE_BYTES) long, and stays mapped for writing until the portal is dropped.
+    pub(super) fn new(page: NonNull<u8>, by: By) -> Self {
+        Self { page, by }
+    }
+
+    /// Hands a descriptor to the device, which has it then. What the thread wrote before is visible to the device.
+    ///
+    /// # Safety
+    /// As [`Portal::submit`](super::Portal::submit); and the portal is not dropped meanwhile, and the caller has seen that it runs in the process that opened it,
+    /// and has not forked since.
+    #[inline(always)]
+    pub(crate) unsafe fn submit(self, descriptor: Descriptor) {
+        arch::store_fence();
+        let offset = place(&descriptor);
+        // SAFETY: below the page's length, and aligned to 64; the page is mapped (see `new`), since the caller is at home. What the store sets in motion is the
+        // caller's promise.
+        unsafe {
+            let to = self.page.add(offset).as_ptr().cast::<[u8; 64]>();
+            match self.by {
+                By::Movdir64b(by) => Store64::store(by, to, &descriptor),
+                #[cfg(any(test, feature = "sim"))]
+                By::Words(by) => by.store(to, &descriptor),
+            }
+        }
+    }
+}
