@@ -49,12 +49,30 @@ pub fn batch8(_: &Machine) -> Result<Figure, String> {
     Ok(figure.beside("gathered8_instructions", gathered / BATCH as f64))
 }
 
-/// What is counted. The future is made and polled where it stays, as a task's is.
+/// What is counted, but for what is [done after](uncounted_finish). The future is made and polled where it stays, as a task's is.
 #[inline(never)]
-fn submit_single(copies: &Copies, pair: (Vec<u8>, Vec<u8>), cx: &mut Context<'_>) -> Copy {
+fn submit_single(copies: &Copies, pair: (Vec<u8>, Vec<u8>), cx: &mut Context<'_>, after: &mut After<'_>) {
     let mut copying = copies.copy(pair.0, pair.1);
-    assert!(Pin::new(&mut copying).poll(cx).is_pending());
-    copying
+    let is_pending = Pin::new(&mut copying).poll(cx).is_pending();
+    uncounted_finish(&mut copying, is_pending, after);
+    std::mem::forget(copying); // answered: there is nothing in it
+}
+
+/// What comes after what is counted.
+struct After<'a> {
+    null: &'a NullQueue,
+    pairs: &'a mut Vec<(Vec<u8>, Vec<u8>)>,
+    submitted: Result<usize, String>,
+}
+
+/// Switches counting off, and on again when it returns. Sees that the future did not lie, finishes it, and takes its buffers out.
+#[inline(never)]
+fn uncounted_finish(copying: &mut Copy, is_pending: bool, after: &mut After<'_>) {
+    let mut cx = Context::from_waker(Waker::noop());
+    after.submitted = match is_pending {
+        true => finish_one(copying, after.null, after.pairs, &mut cx),
+        false => Err("a copy to a device was born ready".into()),
+    };
 }
 
 /// What is counted.
@@ -90,10 +108,13 @@ pub fn count(what: &str, times: &str) -> Result<(), String> {
                 last.lift(&null, &mut cx)?;
             }
         }
+        let mut one = 0;
         match what {
             "single" => {
                 let pair = pairs.pop().ok_or("a pair is missing")?;
-                copying.push(submit_single(&copies, pair, &mut cx));
+                let mut after = After { null: &null, pairs: &mut pairs, submitted: Ok(0) };
+                submit_single(&copies, pair, &mut cx, &mut after);
+                one = after.submitted?;
             }
             "batch8" => submit_batch8(&copies, &mut pairs, &mut copying),
             "gathered8" => {
@@ -102,7 +123,7 @@ pub fn count(what: &str, times: &str) -> Result<(), String> {
             }
             _ => return Err(format!("--submit: `{what}` is none of single, batch8, gathered8")),
         }
-        let submitted = finish_all(&null, &mut copying, &mut pairs, &mut cx)?;
+        let submitted = one + finish_all(&null, &mut copying, &mut pairs, &mut cx)?;
         // Under valgrind what is gathered grows old before it is complete.
         let expected = if what == "gathered8" { 1..=BATCH } else { 1..=1 };
         if !expected.contains(&submitted) {
@@ -139,22 +160,31 @@ fn finish_all(
 ) -> Result<usize, String> {
     let mut submitted = 0;
     for mut copy in copying.drain(..) {
-        let mut passes = 0;
-        let done = loop {
-            let taken = null.take().map_err(|error| error.to_string())?;
-            // SAFETY: just taken, and the runtime runs.
-            taken.iter().for_each(|descriptor| unsafe { null.finish(descriptor) });
-            submitted += taken.len();
-            match Pin::new(&mut copy).poll(cx) {
-                Poll::Ready(done) => break done,
-                Poll::Pending if passes == PASSES => return Err("nothing was submitted".into()),
-                Poll::Pending => std::thread::sleep(REAPED),
-            }
-            passes += 1;
-        };
-        pairs.push(done.map_err(|failed| failed.to_string())?);
+        submitted += finish_one(&mut copy, null, pairs, cx)?;
     }
     Ok(submitted)
+}
+
+/// As [`finish_all`], of one.
+fn finish_one(
+    copy: &mut Copy,
+    null: &NullQueue,
+    pairs: &mut Vec<(Vec<u8>, Vec<u8>)>,
+    cx: &mut Context<'_>,
+) -> Result<usize, String> {
+    let mut submitted = 0;
+    for _ in 0..PASSES {
+        let taken = null.take().map_err(|error| error.to_string())?;
+        // SAFETY: just taken, and the runtime runs.
+        taken.iter().for_each(|descriptor| unsafe { null.finish(descriptor) });
+        submitted += taken.len();
+        if let Poll::Ready(done) = Pin::new(&mut *copy).poll(cx) {
+            pairs.push(done.map_err(|failed| failed.to_string())?);
+            return Ok(submitted);
+        }
+        std::thread::sleep(REAPED);
+    }
+    Err("nothing was submitted".into())
 }
 
 fn finished(mut copy: Copy, cx: &mut Context<'_>) -> Result<(), String> {
@@ -202,6 +232,7 @@ fn instructions(what: &str, times: u32) -> Result<f64, String> {
         // Fair: the reaper does not keep the other thread waiting.
         .args(["--tool=callgrind", "--collect-atstart=no", "--fair-sched=try"])
         .arg(format!("--toggle-collect=*submit_{what}*"))
+        .arg("--toggle-collect=*uncounted_finish*")
         .arg(format!("--callgrind-out-file={}", out.display()))
         .arg(bench)
         .args(["--submit", what, &times.to_string()])

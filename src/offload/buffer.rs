@@ -19,6 +19,7 @@ use std::sync::Arc;
 /// - [`readable`](Self::readable) gives the same initialised range at every call, wherever the value was moved meanwhile.
 /// - The range stays readable and unchanged by others until the value is dropped, and for ever if it is leaked.
 /// - Between two calls of its methods the value does not read or write the range on its own account.
+/// - Its methods return in the process that called them: they do not fork.
 pub unsafe trait ReadBuffer: Send + 'static {
     /// First byte and length, in bytes. The pointer may be anything if the length is 0.
     fn readable(&self) -> (*const u8, usize);
@@ -30,6 +31,7 @@ pub unsafe trait ReadBuffer: Send + 'static {
 /// - [`writable`](Self::writable) gives the same initialised range at every call, wherever the value was moved meanwhile.
 /// - The range stays writable, and nobody else reads or writes it, until the value is dropped, and for ever if it is leaked.
 /// - Between two calls of its methods the value does not read or write the range on its own account.
+/// - Its methods return in the process that called them: they do not fork.
 pub unsafe trait WriteBuffer: Send + 'static {
     /// First byte and length, in bytes. The pointer may be anything if the length is 0.
     fn writable(&mut self) -> (*mut u8, usize);

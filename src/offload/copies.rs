@@ -7,7 +7,7 @@ use super::buffer::{ReadBuffer, WriteBuffer};
 use super::center::Center;
 use super::count::CopyCounts;
 use super::held::Held;
-use super::many::start_many;
+use super::many::copy_many;
 use super::operation::{Dif, DifWrite, Pattern};
 use super::request::*;
 use super::{Intent, Offloading};
@@ -83,7 +83,7 @@ impl Copies {
     }
 
     /// Many [copies](Self::copy), asked for at once: what goes to a device goes in batches of up to 8, which costs the core about half as much a copy. The
-    /// futures go to `into`, in the order of the pairs; a `Vec` that is used again makes it free of allocations.
+    /// futures go to `into`, in the order of the pairs; one that is used again makes it free of allocations.
     ///
     /// ```
     /// # let rt = twolane::Runtime::builder().build()?;
@@ -98,10 +98,9 @@ impl Copies {
     pub fn copy_many<S: ReadBuffer, D: WriteBuffer>(
         &self,
         pairs: impl IntoIterator<Item = (S, D)>,
-        into: &mut impl Extend<Offloading<Copying<S, D>>>,
+        into: &mut Vec<Offloading<Copying<S, D>>>,
     ) {
-        let requests = pairs.into_iter().map(|(src, dst)| Copying { src, dst });
-        start_many(self, requests, |copying| into.extend([copying]));
+        copy_many(self, pairs, into);
     }
 
     /// Submits what [waits for others](Self::gathered) on the calling thread.

@@ -78,6 +78,26 @@ impl Device {
         unsafe { self.flow.submit_copy(may_go, copy, intent) }
     }
 
+    /// Of these copies as many as [`Flow::submit_copies`] takes, as [`submit_copy`](Self::submit_copy) decides.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub(crate) unsafe fn submit_copies<T>(
+        &self,
+        demanded: bool,
+        intent: Intent,
+        copies: &mut [T],
+        copy_of: impl Fn(&mut T) -> Option<(*const u8, *mut u8, usize)>,
+        put: impl Fn(&mut T, Ticket),
+    ) -> usize {
+        let may_go = |queue: &Queue, len| {
+            demanded || self.router.is_plainly_for(&self.view(queue), Kind::Copy, intent, Mode::Batched, len)
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.flow.submit_copies(may_go, intent, copies, copy_of, put) }
+    }
+
     /// Who does it.
     pub(crate) fn way(&self, operation: &Operation, intent: Intent, engine: Engine, mode: Mode, gather: bool) -> Way {
         let (kind, len) = (operation.kind(), operation.len());

@@ -83,6 +83,41 @@ impl<R: Request> Offloading<R> {
         }
     }
 
+    /// Asked for, and to [begin](Self::begin).
+    #[inline(always)]
+    pub(super) fn asked(held: Held<R>) -> Self {
+        Self { held: ManuallyDrop::new(held), stage: Stage::Asked }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_asked(&self) -> bool {
+        matches!(self.stage, Stage::Asked)
+    }
+
+    /// Begins it alone, if nobody has.
+    pub(super) fn begin(&mut self, copies: &Copies) {
+        if !self.is_asked() {
+            return;
+        }
+        match Self::begun_plainly(copies, &mut self.held) {
+            Some(stage) => self.go_on(stage),
+            None => self.choose(copies),
+        }
+    }
+
+    /// It was begun with others, and has this ticket for the whole of it.
+    #[inline(always)]
+    pub(super) fn with_device(&mut self, ticket: Ticket) {
+        self.go_on(Stage::Device(ticket));
+    }
+
+    /// What it is about, until somebody has begun.
+    #[inline(always)]
+    pub(super) fn request(&mut self) -> &mut R {
+        debug_assert!(self.is_asked());
+        self.held.value_mut()
+    }
+
     /// Begins it if it is a copy for which nothing else comes into question: a small one, which is to cost no more than `memcpy`, or one for the only queue that
     /// there is, which is to cost no more than a descriptor.
     #[inline(always)]
@@ -113,7 +148,8 @@ impl<R: Request> Offloading<R> {
     }
 
     /// From a stage in which there is nothing to drop to another.
-    fn begin(&mut self, stage: Stage<R>) {
+    #[inline(always)]
+    fn go_on(&mut self, stage: Stage<R>) {
         debug_assert!(matches!(self.stage, Stage::Asked | Stage::Taken));
         std::mem::forget(std::mem::replace(&mut self.stage, stage));
     }
@@ -127,7 +163,7 @@ impl<R: Request> Offloading<R> {
             copies.center.counts.refused();
             Stage::Ready(Err(Box::new(failure)))
         });
-        self.begin(stage);
+        self.go_on(stage);
     }
 
     /// Begins it, and says how far that is. With `Sent` the buffers are gone.
@@ -179,7 +215,7 @@ impl<R: Request> Offloading<R> {
         if copies.engine == Engine::CpuHere || !center.home.is_here() {
             return Ok(Stage::Here(Box::new(Here { work, slice, durable })));
         }
-        self.begin(Stage::Taken);
+        self.go_on(Stage::Taken);
         // SAFETY: they are there, and the stage is `Taken` until it is `Sent`.
         let held = unsafe { self.take_held() };
         // SAFETY: `work` is about these buffers.
@@ -190,12 +226,6 @@ impl<R: Request> Offloading<R> {
             center.scheduler.schedule(runnable);
         }
         Ok(Stage::Sent(awaited))
-    }
-
-    /// With a ticket for it, that was had elsewhere.
-    #[inline]
-    pub(super) fn with_ticket(held: Held<R>, ticket: Ticket) -> Self {
-        Self { held: ManuallyDrop::new(held), stage: Stage::Device(ticket) }
     }
 
     /// The buffers.

@@ -77,10 +77,9 @@ impl Claims {
         }
     }
 
-    /// Takes `count` slots that follow each other, the lowest such; at most 16, as [`claim_one`](Self::claim_one). The number of the first.
+    /// Takes `COUNT` slots that follow each other, the lowest such, as [`claim_one`](Self::claim_one). The number of the first.
     #[inline(always)]
-    pub(crate) fn claim_run(&self, count: u32) -> Option<u32> {
-        debug_assert!((1..=16).contains(&count));
+    pub(crate) fn claim_run<const COUNT: u32>(&self) -> Option<u32> {
         // Relaxed: the exchange decides.
         let word = self.0.load(Relaxed);
         if word >= ALL {
@@ -88,8 +87,8 @@ impl Claims {
         }
         // A bit of `starts` says that so many slots from there on are free: doubled until there are enough.
         let (mut starts, mut known) = (!word & ALL, 1);
-        while known < count {
-            let step = known.min(count - known);
+        while known < COUNT {
+            let step = if COUNT - known < known { COUNT - known } else { known };
             starts &= starts >> step;
             known += step;
         }
@@ -98,7 +97,7 @@ impl Claims {
         }
         let first = starts.trailing_zeros();
         // Acquire: as in `claim_by`.
-        match self.0.compare_exchange(word, word | ((1 << count) - 1) << first, Acquire, Relaxed) {
+        match self.0.compare_exchange(word, word | ((1 << COUNT) - 1) << first, Acquire, Relaxed) {
             Ok(_) => Some(first),
             Err(_) => None,
         }
@@ -278,26 +277,25 @@ mod tests {
         let _ = claims.release(1 << 7 | 1 << 9);
         assert_eq!(claims.claim_one(), Some(7), "the lowest, by its number");
         assert!(claims.fall_asleep(claims.look()));
-        assert_eq!((claims.claim_one(), claims.claim_run(1)), (None, None), "somebody has to be called");
+        assert_eq!((claims.claim_one(), claims.claim_run::<1>()), (None, None), "somebody has to be called");
         assert_eq!(claims.claim(), Claim::Taken { slots: 1 << 9, rouse: true });
     }
 
     #[test]
     fn a_run_is_the_lowest_that_is_long_enough() {
         let claims = Claims::new();
-        assert_eq!(claims.claim_run(3), Some(0));
-        assert_eq!(claims.claim_run(9), Some(3));
+        assert_eq!(claims.claim_run::<3>(), Some(0));
+        assert_eq!(claims.claim_run::<9>(), Some(3));
         let _ = claims.release(0b110 | 0b111 << 5);
-        assert_eq!(claims.claim_run(2), Some(1));
-        assert_eq!(claims.claim_run(4), Some(12), "5 to 7 are too few");
-        assert_eq!(claims.claim_run(3), Some(5));
+        assert_eq!(claims.claim_run::<2>(), Some(1));
+        assert_eq!(claims.claim_run::<4>(), Some(12), "5 to 7 are too few");
+        assert_eq!(claims.claim_run::<3>(), Some(5));
         assert_eq!(claims.look().slots(), (1 << 16) - 1);
-        for (count, first) in [(16, 16), (16, 32), (11, 48), (1, 59)] {
-            assert_eq!(claims.claim_run(count), Some(first), "{count}");
-        }
-        assert_eq!((claims.claim_run(1), claims.claim_one()), (None, None), "full");
+        assert_eq!([claims.claim_run::<16>(), claims.claim_run::<16>(), claims.claim_run::<16>()], [Some(16), Some(32), None]);
+        assert_eq!((claims.claim_run::<11>(), claims.claim_run::<1>()), (Some(48), Some(59)));
+        assert_eq!((claims.claim_run::<1>(), claims.claim_one()), (None, None), "full");
         let _ = claims.release(1 << 59 | 1 << 57);
-        assert_eq!((claims.claim_run(2), claims.claim_run(1)), (None, Some(57)));
+        assert_eq!((claims.claim_run::<2>(), claims.claim_run::<1>()), (None, Some(57)));
     }
 
     #[test]
@@ -333,7 +331,7 @@ mod tests {
         let claims = Claims::new();
         let slots = taken(claims.claim_many(2));
         assert!(!claims.retire());
-        assert_eq!((claims.claim(), claims.claim_one(), claims.claim_run(2)), (Claim::Retired, None, None));
+        assert_eq!((claims.claim(), claims.claim_one(), claims.claim_run::<2>()), (Claim::Retired, None, None));
         assert!(!claims.expect_waiters());
         assert!(!claims.release(1).emptied && claims.release(slots & !1).emptied);
         assert!(!claims.retire(), "told already");

@@ -12,6 +12,8 @@ use super::reaper::Reaper;
 use super::room::Room;
 use super::shutdown::{self, Report};
 use super::submit::{How, Refused};
+#[cfg(doc)]
+use super::TOGETHER;
 use super::ticket::Ticket;
 use crate::offload::dsa::queue::{Queue, Queues};
 use crate::offload::{Intent, Operation};
@@ -73,6 +75,25 @@ impl Flow {
     ) -> Option<Ticket> {
         // SAFETY: the caller's promise.
         unsafe { self.0.submit_copy(may_go, copy, intent) }
+    }
+
+    /// The first of these copies, together in one batch to the only queue that there is, as far as they `may_go` there: as [`submit_copy`](Self::submit_copy), of
+    /// which says `copy_of`. Each one's ticket is `put`. How many: 0 if nothing was done; fewer than [`TOGETHER`] if there are no more, or if the next one is
+    /// unusual.
+    ///
+    /// # Safety
+    /// As [`submit`](Self::submit), for each; and `copy_of` and `put` do not fork.
+    #[inline(always)]
+    pub(crate) unsafe fn submit_copies<T>(
+        &self,
+        may_go: impl Fn(&Queue, usize) -> bool,
+        intent: Intent,
+        copies: &mut [T],
+        copy_of: impl Fn(&mut T) -> Option<(*const u8, *mut u8, usize)>,
+        put: impl Fn(&mut T, Ticket),
+    ) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.submit_copies(may_go, intent, copies, copy_of, put) }
     }
 
     /// Submits operations together, in batches where the queue takes them, in their order; `how.gather` does not matter. Each ticket goes to `sink`.

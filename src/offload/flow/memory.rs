@@ -27,6 +27,43 @@ const ALL_BYTES: usize = RECORD_BYTES + DESCRIPTOR_BYTES + RECORDS * LIST_BYTES;
 
 const _: () = assert!(RECORD_BYTES == 4096, "the records are one page, for the device's translations and for mlock");
 
+/// Where a slot is in the arrays of its page, all of which have a line a slot: the offset of that line. A way to name a slot that needs no
+/// shift at each use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Line(u16);
+
+/// Bytes of a line.
+const LINE: usize = 64;
+const _: () = assert!(size_of::<CompletionSlot>() == LINE && size_of::<Descriptor>() == LINE);
+
+impl Line {
+    /// The bits of a word that a line takes; it is 0 in all others.
+    pub(crate) const BITS: u16 = ((RECORDS - 1) * LINE) as u16;
+
+    #[inline(always)]
+    pub(crate) const fn of(slot: u32) -> Self {
+        Self::of_bits((slot * LINE as u32) as u16)
+    }
+    /// Of a word that has it among other things.
+    #[inline(always)]
+    pub(crate) const fn of_bits(word: u16) -> Self {
+        Self(word & Self::BITS)
+    }
+    #[inline(always)]
+    pub(crate) const fn bits(self) -> u16 {
+        self.0
+    }
+    #[inline(always)]
+    pub(crate) const fn slot(self) -> u32 {
+        self.0 as u32 / LINE as u32
+    }
+    /// In bytes, below `RECORDS` lines.
+    #[inline(always)]
+    pub(crate) const fn offset(self) -> usize {
+        (self.0 & Self::BITS) as usize
+    }
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Memory(NonNull<u8>);
@@ -65,6 +102,13 @@ impl Memory {
         // SAFETY: within the mapping, which lives as long as `self`; aligned, since the mapping is to 4096; zeros or what a device wrote, of which
         // every bit pattern is an atomic's.
         unsafe { self.0.cast::<CompletionSlot>().add(slot as usize).as_ref() }
+    }
+
+    /// As [`record`](Self::record).
+    #[inline(always)]
+    pub(crate) fn record_at(&self, line: Line) -> &CompletionSlot {
+        // SAFETY: as in `record`; a line's offset is within the records, which are lines.
+        unsafe { self.0.add(line.offset()).cast::<CompletionSlot>().as_ref() }
     }
 
     /// Zeroes the record of a slot whose holder the caller is, all of its 32 bytes, in four stores. The reaper may be looking at the status of the life

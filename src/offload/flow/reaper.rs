@@ -12,7 +12,7 @@ use super::claims::{Look, numbers};
 use super::close;
 use super::core::Core;
 use super::page::PageRef;
-use super::slot::{Deadline, Origin};
+use super::slot::Deadline;
 use super::state::{Over, Phase, Seen};
 use crate::offload::dsa::portal::Death;
 use crate::offload::dsa::queue::Condition;
@@ -284,13 +284,17 @@ impl Watched {
     fn finish_batch(&mut self, batch: u32, swept: &mut Swept) {
         let page = self.page;
         let Some(record) = page.memory.record(batch).record() else { return };
-        let count = page.slot(batch).children();
+        let children = page.slot(batch).children();
+        let count = children.count_ones();
         let missing = || {
-            (0..count as usize).map(|at| page.child(batch, at)).filter_map(move |child| {
-                let seen = page.slot(child.slot).look();
-                let silent =
-                    seen.is_live() && child.is(seen.life()) && page.memory.record(child.slot).status_byte() == 0;
-                silent.then_some((child.slot, seen))
+            numbers(children).filter_map(move |slot| {
+                let here = page.slot(slot);
+                // In this order: the origin is that of the life that is seen, or of a later one, for which nothing is declared over.
+                let seen = here.look();
+                let silent = seen.is_live()
+                    && here.origin().is_child_of(batch)
+                    && page.memory.record(slot).status_byte() == 0;
+                silent.then_some((slot, seen))
             })
         };
         let number = missing().count() as u32;
@@ -309,7 +313,7 @@ impl Watched {
     /// Declares an operation over that has no record. It keeps its credit if it may still run; a child of a batch has none.
     fn end(&mut self, slot: u32, seen: Seen, over: Over, swept: &mut Swept) {
         let page = self.page;
-        let none = Origin { credit: false, ..page.slot(slot).origin() };
+        let none = page.slot(slot).origin().without_credit();
         let outcome = page.slot(slot).over(seen, over);
         if outcome.mine {
             swept.events = swept.events.saturating_add(1);

@@ -5,16 +5,20 @@ use std::task::Waker;
 use super::claims::{Claim, numbers};
 use super::close;
 use super::core::Core;
-use super::memory::{LIST_LEN, Memory};
-use super::page::{Child, PageRef};
+use super::memory::{LIST_LEN, Line, Memory};
+use super::page::PageRef;
 use super::slot::Origin;
 use super::ticket::Ticket;
 use crate::offload::batch::Waiting;
 use crate::offload::dsa::abi::{Descriptor, Flags};
-use crate::offload::dsa::portal::{Death, Submitted};
+use crate::offload::dsa::portal::{Death, Direct, Submitted};
 use crate::offload::dsa::prepare::{Manner, Note, Unsuited, prepare};
 use crate::offload::dsa::queue::{Condition, Queue, QueueId};
 use crate::offload::{Intent, Operation};
+
+/// Copies that are submitted together: a batch, as many as pay (see `batch`).
+pub(crate) const TOGETHER: usize = 8;
+const _: () = assert!(TOGETHER <= LIST_LEN);
 
 /// How an operation is to be carried out: what the router decided.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +66,7 @@ impl Core {
         };
         page.memory.clear_record(slot);
         let here = page.slot(slot);
-        here.set_origin(Origin { queue: how.queue.index(), credit: true });
+        here.set_origin(Origin::alone(how.queue.index()));
         here.publish(waker);
         if how.gather {
             let waiting = page.backlog.add(taken.slots, 1, op.len() as u64);
@@ -116,13 +120,61 @@ impl Core {
         let record = page.memory.record(slot);
         Memory::clear(record);
         let here = page.slot(slot);
-        here.set_origin(Origin { queue: queue.id().index(), credit: true });
+        here.set_origin(Origin::alone(queue.id().index()));
         here.publish_new();
         // SAFETY: the caller's promise about the memory; the record is zeroed, the slot's own, and in the page, which stays; the credit keeps the queue from
         // overflowing. This is the process that opened the flow and its queues, and nothing in between forks.
-        unsafe { direct.submit(template.of(copy, record.address())) };
+        unsafe { direct.submit(record.address(), || template.of(copy, record.address())) };
         page.counters.singles.add_roughly(1);
         Some(Ticket::new(page, slot, template.note()))
+    }
+
+    /// See [`Flow::submit_copies`](super::Flow::submit_copies).
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub(super) unsafe fn submit_copies<T>(
+        &self,
+        may_go: impl Fn(&Queue, usize) -> bool,
+        intent: Intent,
+        copies: &mut [T],
+        copy_of: impl Fn(&mut T) -> Option<(*const u8, *mut u8, usize)>,
+        put: impl Fn(&mut T, Ticket),
+    ) -> usize {
+        let Some(queue) = self.queues.sole().filter(|queue| self.is_here() && queue.health().is_up()) else { return 0 };
+        let (Some(direct), template) = (queue.direct(), queue.copies().of(intent)) else { return 0 };
+        if close::batch_max(queue, &self.settings.batching) < TOGETHER {
+            return 0;
+        }
+        let page = self.page();
+        if !queue.credits().take_one() {
+            return 0;
+        }
+        // A slot for each, and the highest one for the batch.
+        let Some(first) = page.claims.claim_run::<{ TOGETHER as u32 + 1 }>() else {
+            queue.answered(1);
+            return 0;
+        };
+        let mut run = Run { queue, direct, page, first, count: 0 };
+        let (lines, list) = (Line::of(first).offset(), page.memory.list(run.batch()));
+        for (at, one) in copies.iter_mut().take(TOGETHER).enumerate() {
+            let Some(copy) = copy_of(one) else { break };
+            if !template.takes(copy.2) || !may_go(queue, copy.2) {
+                break;
+            }
+            let line = Line::of_bits((lines + at * size_of::<Descriptor>()) as u16);
+            let record = page.memory.record_at(line);
+            // SAFETY: in bounds: a list is longer; it belongs to the batch's slot, which is ours.
+            unsafe { list.add(at).write(template.of(copy, record.address())) };
+            Memory::clear(record);
+            let here = page.slot_at(line);
+            here.set_origin(Origin::child(queue.id().index(), run.batch()));
+            here.publish_new();
+            put(one, Ticket::at(page, line, template.note()));
+            run.count += 1;
+        }
+        run.count // and it is submitted
     }
 
     /// See [`Flow::submit_many`](super::Flow::submit_many).
@@ -181,9 +233,8 @@ impl Core {
             }
             page.memory.clear_record(slot);
             let here = page.slot(slot);
-            here.set_origin(Origin { queue: how.queue.index(), credit: false });
-            let life = here.publish(None).life();
-            page.set_child(batch, count, Child::new(slot, life));
+            here.set_origin(Origin::child(how.queue.index(), batch));
+            here.publish(None);
             used |= 1 << slot;
             count += 1;
         }
@@ -201,12 +252,12 @@ impl Core {
             return Ok(1);
         }
         // SAFETY: the children are published, the caller's promise holds for them, their list is complete, the batch's slot is ours.
-        match unsafe { close::submit_batch(page, queue, how.queue, batch, count) } {
+        match unsafe { close::submit_batch(page, queue, how.queue, batch, used) } {
             Submitted::Accepted => {}
             Submitted::Full => {
                 page.release(1 << batch);
                 for (at, slot) in numbers(used).enumerate() {
-                    page.slot(slot).set_origin(Origin { queue: how.queue.index(), credit: true });
+                    page.slot(slot).set_origin(Origin::alone(how.queue.index()));
                     // SAFETY: both are ours, in bounds and aligned; nothing was submitted.
                     unsafe { page.memory.descriptor(slot).copy_from_nonoverlapping(list.add(at), 1) };
                 }
@@ -282,6 +333,81 @@ impl Core {
             self.ring();
         }
         why
+    }
+}
+
+/// Slots that follow each other, and a batch of what is in the first of them, which is submitted when this is dropped: also if a buffer panics when it is asked
+/// where it is.
+///
+/// Whoever makes one holds [`TOGETHER`] slots from `first` on, that of the batch behind them, and a credit of the queue; the page is at home; and of the slots the first
+/// `count` are published, with their descriptors in the batch's list, for which [`Portal::submit`](crate::offload::dsa::portal::Portal::submit)'s promise holds.
+struct Run<'a> {
+    queue: &'a Queue,
+    direct: Direct,
+    page: PageRef,
+    first: u32,
+    count: usize,
+}
+
+impl Run<'_> {
+    #[inline(always)]
+    fn batch(&self) -> u32 {
+        self.first + TOGETHER as u32
+    }
+
+    /// The first `count` of the slots, as bits.
+    #[inline(always)]
+    fn slots(&self, count: usize) -> u64 {
+        ((1 << count) - 1) << self.first
+    }
+
+    /// With slots left over.
+    #[cold]
+    fn submit_short(&self) {
+        let Self { queue, page, first, count, .. } = *self;
+        let mut spare = self.slots(TOGETHER) & !self.slots(count);
+        match count {
+            0 => {
+                spare |= 1 << self.batch();
+                queue.answered(1);
+            }
+            1 => {
+                spare |= 1 << self.batch();
+                page.slot(first).set_origin(Origin::alone(queue.id().index()));
+                // SAFETY: in bounds, written, and ours (see the type).
+                let descriptor = unsafe { page.memory.list(self.batch()).read() };
+                // SAFETY: see the type; the credit is the operation's now.
+                unsafe { self.direct.submit(page.memory.record(first).address(), || descriptor) };
+                page.counters.singles.add_roughly(1);
+            }
+            _ => self.submit_batch(count),
+        }
+        page.release(spare);
+    }
+
+    /// The batch itself: `count` operations, at least 2.
+    #[inline(always)]
+    fn submit_batch(&self, count: usize) {
+        let (page, batch) = (self.page, self.batch());
+        let line = Line::of(batch);
+        let record = page.memory.record_at(line);
+        Memory::clear(record);
+        let here = page.slot_at(line);
+        here.set_origin(Origin::alone(self.queue.id().index()));
+        here.publish_batch(self.slots(count));
+        let descriptor = || batch_descriptor(page.memory.list(batch), count, record.address());
+        // SAFETY: see the type; the record is zeroed and the slot's own; the list stays until the batch's record is written, since the slot is given back only
+        // then.
+        unsafe { self.direct.submit(record.address(), descriptor) };
+        page.counters.batches.add_roughly(1);
+        page.counters.batched.add_roughly(count as u64);
+    }
+}
+
+impl Drop for Run<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.count == TOGETHER { self.submit_batch(TOGETHER) } else { self.submit_short() }
     }
 }
 

@@ -3,9 +3,9 @@
 use std::task::{Poll, Waker};
 
 use super::counters::class;
-use super::memory::RECORDS;
+use super::memory::Line;
 use super::page::PageRef;
-use super::slot::{Kept, OwesCredit, Registered};
+use super::slot::{Kept, Origin, OwesCredit, Registered};
 use super::state::Phase;
 use crate::offload::dsa::abi::CompletionRecord;
 use crate::offload::dsa::faults;
@@ -57,16 +57,14 @@ pub(crate) struct Ticket {
 
 /// In a note: one retry, of at most 3.
 const RETRY: u16 = 1;
-/// In a note: the slot is from this bit on. A slot's place in the arrays of a page is this many bits further, so that nothing is shifted.
-const SLOT_SHIFT: u32 = 6;
 const RETRIES: u8 = 0b11;
 /// In a note: the slot was given back, there is nothing to be done any more.
 const OVER: u16 = 1 << 15;
+const _: () = assert!(Line::BITS & (RETRIES as u16 | OVER) == 0);
 
 #[inline(always)]
 fn slot_of(note: Note) -> u32 {
-    // Below 60, see `Ticket::new`; said again in a way that spares an index its check.
-    u32::from(note.own() >> SLOT_SHIFT) % RECORDS as u32
+    Line::of_bits(note.own()).slot()
 }
 
 #[inline(always)]
@@ -77,7 +75,13 @@ fn is_over(note: Note) -> bool {
 impl Ticket {
     #[inline(always)]
     pub(super) fn new(page: PageRef, slot: u32, note: Note) -> Self {
-        Self { page, note: note.with_own((slot as u16) << SLOT_SHIFT), rest: None }
+        Self { page, note: note.with_own(Line::of(slot).bits()), rest: None }
+    }
+
+    /// As [`new`](Self::new).
+    #[inline(always)]
+    pub(super) fn at(page: PageRef, line: Line, note: Note) -> Self {
+        Self { page, note: note.with_own(line.bits()), rest: None }
     }
 
     fn slot(&self) -> u32 {
@@ -112,11 +116,11 @@ impl Ticket {
     pub(crate) fn waits(&self, waker: &Waker) -> bool {
         // By value: what is looked at in between keeps the compiler from remembering what is behind a reference.
         let (page, note) = (self.page, self.note);
-        let slot = slot_of(note);
+        let line = Line::of_bits(note.own());
         !is_over(note)
             && page.is_here()
-            && page.memory.record(slot).status_byte() == 0
-            && page.slot(slot).register_first(waker)
+            && page.memory.record_at(line).status_byte() == 0
+            && page.slot_at(line).register_first(waker)
     }
 
     /// Whether it is over, and if so how; else `waker` will be woken when it may be (the last one that was given).
@@ -321,7 +325,7 @@ impl Ticket {
         unsafe { descriptor.write(prepared.descriptor) };
         page.memory.clear_record(slot);
         let here = page.slot(slot);
-        here.set_origin(super::slot::Origin { queue: id.index(), credit: true });
+        here.set_origin(Origin::alone(id.index()));
         here.publish(Some(waker));
         // SAFETY: the promise that came with the operation, of which this is a part; its record is zeroed and the slot's own.
         match unsafe { queue.submit(&*descriptor) } {
@@ -329,7 +333,7 @@ impl Ticket {
             Submitted::Full => page.backlog.put_back(1 << slot),
             Submitted::Dead(_) => {
                 // The credit went back with the refusal; `leave` in `on_cpu` would give back another.
-                here.set_origin(super::slot::Origin { queue: id.index(), credit: false });
+                here.set_origin(Origin::alone(id.index()).without_credit());
                 return self.on_cpu(rest);
             }
         }

@@ -39,23 +39,24 @@ impl Direct {
         Self { page, by }
     }
 
-    /// Hands a descriptor to the device, which has it then. What the thread wrote before is visible to the device.
+    /// Hands a descriptor, which reports to `record`, to the device, which has it then. What the thread wrote before is visible to the device.
     ///
     /// # Safety
     /// As [`Portal::submit`](super::Portal::submit); and the portal is not dropped meanwhile, and the caller has seen that it runs in the process that opened it,
     /// and has not forked since.
     #[inline(always)]
-    pub(crate) unsafe fn submit(self, descriptor: Descriptor) {
+    pub(crate) unsafe fn submit(self, record: u64, descriptor: impl Fn() -> Descriptor) {
         arch::store_fence();
-        let offset = place(&descriptor);
+        let offset = place(record);
         // SAFETY: below the page's length, and aligned to 64; the page is mapped (see `new`), since the caller is at home. What the store sets in motion is the
         // caller's promise.
         unsafe {
             let to = self.page.add(offset).as_ptr().cast::<[u8; 64]>();
             match self.by {
-                By::Movdir64b(by) => Store64::store(by, to, &descriptor),
+                // Made here, each: what is needed in memory in the one case is stored from registers in the other.
+                By::Movdir64b(by) => by.store(to, &descriptor().to_bytes()),
                 #[cfg(any(test, feature = "sim"))]
-                By::Words(by) => by.store(to, &descriptor),
+                By::Words(by) => Store64::store(by, to, &descriptor()),
             }
         }
     }

@@ -15,7 +15,9 @@ pub(crate) struct Copies {
     by_intent: [Template; 4],
 }
 
+/// Aligned for the sake of its address: one shift.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 pub(crate) struct Template {
     /// [`Descriptor::common`].
     common: u64,
@@ -46,12 +48,14 @@ impl Copies {
     /// The template for copies of this length, if there is one.
     #[inline(always)]
     pub(crate) fn template(&self, manner: Manner, len: usize) -> Option<&Template> {
-        let template = &self.by_intent[manner.intent as usize % 4];
-        // One comparison for both ends of the length: 0 wraps.
-        if manner.block_on_fault || len.wrapping_sub(1) >= template.len_max {
-            return None;
-        }
-        Some(template)
+        let template = self.of(manner.intent);
+        (!manner.block_on_fault && template.takes(len)).then_some(template)
+    }
+
+    /// The template for copies of an intent, if it [takes](Template::takes) any.
+    #[inline(always)]
+    pub(crate) fn of(&self, intent: Intent) -> &Template {
+        &self.by_intent[intent as usize % 4]
     }
 }
 
@@ -61,6 +65,13 @@ impl Template {
     pub(crate) fn of(&self, (src, dst, len): (*const u8, *mut u8, usize), record: u64) -> Descriptor {
         // At most u32::MAX, see `Copies::new`.
         Descriptor::memmove_as(self.common, src.addr() as u64, dst.addr() as u64, len as u32, record)
+    }
+
+    /// Whether it is for copies of this length.
+    #[inline(always)]
+    pub(crate) fn takes(&self, len: usize) -> bool {
+        // One comparison for both ends of the length: 0 wraps.
+        len.wrapping_sub(1) < self.len_max
     }
 
     /// What is to be remembered.
