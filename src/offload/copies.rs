@@ -45,11 +45,13 @@ pub struct Copies {
     pub(super) intent: Intent,
     pub(super) engine: Engine,
     pub(super) gather: bool,
+    /// The device is demanded, and nothing is gathered.
+    pub(super) demands_at_once: bool,
 }
 
 impl Copies {
     pub(crate) fn new(center: Arc<Center>) -> Self {
-        Self { center, intent: Intent::default(), engine: Engine::default(), gather: false }
+        Self { center, intent: Intent::default(), engine: Engine::default(), gather: false, demands_at_once: false }
     }
 
     /// What the result is for, which decides where it should end up: in the caches or in memory. Default: [`Intent::default`].
@@ -61,14 +63,14 @@ impl Copies {
     /// Who shall do it. Default: [`Engine::Auto`].
     #[must_use]
     pub fn on(self, engine: Engine) -> Self {
-        Self { engine, ..self }
+        Self { engine, demands_at_once: engine == Engine::Device && !self.gather, ..self }
     }
 
     /// Lets what goes to a device wait for others, up to a microsecond, to go in one batch with them: saves the core some work an operation, costs latency. For
     /// many at once, [`copy_many`](Self::copy_many) needs no waiting. Default: off.
     #[must_use]
     pub fn gathered(self, gather: bool) -> Self {
-        Self { gather, ..self }
+        Self { gather, demands_at_once: self.engine == Engine::Device && !gather, ..self }
     }
 
     #[inline(always)]

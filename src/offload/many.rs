@@ -25,7 +25,11 @@ pub(super) fn copy_many<S: ReadBuffer, D: WriteBuffer>(
         let asked = Asked { copies, from: into.len(), into };
         for _ in 0..sure.max(1) {
             let Some((src, dst)) = pairs.next() else { return };
-            asked.into.push(Offloading::asked(Held::new(Copying { src, dst })));
+            if asked.into.len() == asked.into.capacity() {
+                asked.into.reserve(1);
+            }
+            // SAFETY: there is capacity for one more: just seen to.
+            unsafe { Offloading::ask_within(asked.into, Held::new(Copying { src, dst })) };
         }
     }
 }

@@ -40,10 +40,10 @@ pub struct Offloading<R: Request> {
 enum Stage<R: Request> {
     /// Nobody has begun.
     Asked,
-    /// Over. Failures are rare, and boxed.
-    Ready(Result<Verdict, Box<Failure>>),
     /// With a device, wholly.
     Device(Ticket),
+    /// Over. Failures are rare, and boxed.
+    Ready(Result<Verdict, Box<Failure>>),
     /// With a device in any other way.
     Otherwise(Box<Otherwise>),
     /// On its way on a compute lane, with the buffers.
@@ -83,10 +83,21 @@ impl<R: Request> Offloading<R> {
         }
     }
 
-    /// Asked for, and to [begin](Self::begin).
+    /// Puts one at the end that is asked for, and is to [begin](Self::begin). In place: what is to be written later is not written now.
+    ///
+    /// # Safety
+    /// - There is capacity.
     #[inline(always)]
-    pub(super) fn asked(held: Held<R>) -> Self {
-        Self { held: ManuallyDrop::new(held), stage: Stage::Asked }
+    pub(super) unsafe fn ask_within(into: &mut Vec<Self>, held: Held<R>) {
+        let len = into.len();
+        debug_assert!(len < into.capacity());
+        // SAFETY: behind the last one, and within the capacity, says the caller; both fields are written, and then it is one more.
+        unsafe {
+            let place = into.as_mut_ptr().add(len);
+            (&raw mut (*place).held).write(ManuallyDrop::new(held));
+            (&raw mut (*place).stage).write(Stage::Asked);
+            into.set_len(len + 1);
+        }
     }
 
     #[inline(always)]
@@ -151,7 +162,8 @@ impl<R: Request> Offloading<R> {
     #[inline(always)]
     fn go_on(&mut self, stage: Stage<R>) {
         debug_assert!(matches!(self.stage, Stage::Asked | Stage::Taken));
-        std::mem::forget(std::mem::replace(&mut self.stage, stage));
+        // SAFETY: a place of ours, in which there is nothing to drop.
+        unsafe { (&raw mut self.stage).write(stage) };
     }
 
     fn choose(&mut self, copies: &Copies) {
@@ -330,8 +342,9 @@ impl<'a> Plain<'a> {
         let center = &*copies.center;
         let by = |device, demanded| if copies.gather { Self::Not } else { Self::ByDevice { device, demanded } };
         let small = match (&center.device, copies.engine) {
-            (None, Engine::Device) => return Self::Not,
-            (Some(device), Engine::Device) => return by(device, true),
+            // The first to be asked about: who demands a device counts instructions.
+            (Some(device), _) if copies.demands_at_once => return Self::ByDevice { device, demanded: true },
+            (_, Engine::Device) => return Self::Not,
             (None, _) => len <= center.sizes.at_once_max,
             (Some(device), engine) => {
                 let small = device.router.is_small(Kind::Copy, copies.intent, Mode::Overlapped, len);

@@ -43,8 +43,9 @@ impl Note {
     }
     /// With these bits for the keeper's own, which were zero.
     #[inline(always)]
-    pub(crate) const fn with_own(self, own: u16) -> Self {
-        Self(self.0 | own as u64)
+    pub(crate) const fn with_own(self, own: u64) -> Self {
+        debug_assert!(own <= Self::OWN);
+        Self(self.0 | own)
     }
     /// With the keeper's own raised by this.
     pub(crate) const fn raised(self, by: u16) -> Self {

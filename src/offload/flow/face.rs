@@ -77,8 +77,8 @@ impl Flow {
         unsafe { self.0.submit_copy(may_go, copy, intent) }
     }
 
-    /// The first of these copies, together in one batch to the only queue that there is, as far as they `may_go` there: as [`submit_copy`](Self::submit_copy), of
-    /// which says `copy_of`. Each one's ticket is `put`. How many: 0 if nothing was done; fewer than [`TOGETHER`] if there are no more, or if the next one is
+    /// The first of these copies, together in one batch to the only queue that there is, as many as `go` there: as [`submit_copy`](Self::submit_copy) each, of which
+    /// says `copy_of`. Each one's ticket is `put`. How many: 0 if nothing was done; fewer than [`TOGETHER`] if there are no more, or if the next one is
     /// unusual.
     ///
     /// # Safety
@@ -86,14 +86,14 @@ impl Flow {
     #[inline(always)]
     pub(crate) unsafe fn submit_copies<T>(
         &self,
-        may_go: impl Fn(&Queue, usize) -> bool,
+        go: impl Fn(&Queue, &mut [T]) -> usize,
         intent: Intent,
         copies: &mut [T],
         copy_of: impl Fn(&mut T) -> Option<(*const u8, *mut u8, usize)>,
         put: impl Fn(&mut T, Ticket),
     ) -> usize {
         // SAFETY: the caller's promise.
-        unsafe { self.0.submit_copies(may_go, intent, copies, copy_of, put) }
+        unsafe { self.0.submit_copies(go, intent, copies, copy_of, put) }
     }
 
     /// Submits operations together, in batches where the queue takes them, in their order; `how.gather` does not matter. Each ticket goes to `sink`.

@@ -27,40 +27,47 @@ const ALL_BYTES: usize = RECORD_BYTES + DESCRIPTOR_BYTES + RECORDS * LIST_BYTES;
 
 const _: () = assert!(RECORD_BYTES == 4096, "the records are one page, for the device's translations and for mlock");
 
-/// Where a slot is in the arrays of its page, all of which have a line a slot: the offset of that line. A way to name a slot that needs no
+/// Where a slot is in the arrays of its page, all of which have a line a slot: the offset of that line, in bytes. A way to name a slot that needs no
 /// shift at each use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Line(u16);
+pub(crate) struct Line(u32);
 
 /// Bytes of a line.
-const LINE: usize = 64;
-const _: () = assert!(size_of::<CompletionSlot>() == LINE && size_of::<Descriptor>() == LINE);
+const LINE: u32 = 64;
+const _: () = assert!(size_of::<CompletionSlot>() == LINE as usize && size_of::<Descriptor>() == LINE as usize);
 
 impl Line {
     /// The bits of a word that a line takes; it is 0 in all others.
-    pub(crate) const BITS: u16 = ((RECORDS - 1) * LINE) as u16;
+    pub(crate) const BITS: u32 = (RECORDS as u32 - 1) * LINE;
 
+    /// Of a slot's number, which is below [`RECORDS`].
     #[inline(always)]
     pub(crate) const fn of(slot: u32) -> Self {
-        Self::of_bits((slot * LINE as u32) as u16)
+        debug_assert!(slot < RECORDS as u32);
+        Self(slot * LINE)
     }
     /// Of a word that has it among other things.
     #[inline(always)]
-    pub(crate) const fn of_bits(word: u16) -> Self {
+    pub(crate) const fn of_bits(word: u32) -> Self {
         Self(word & Self::BITS)
     }
     #[inline(always)]
-    pub(crate) const fn bits(self) -> u16 {
+    pub(crate) const fn bits(self) -> u32 {
         self.0
     }
     #[inline(always)]
     pub(crate) const fn slot(self) -> u32 {
-        self.0 as u32 / LINE as u32
+        self.0 / LINE
     }
-    /// In bytes, below `RECORDS` lines.
+    /// The one after it; after the last there is none.
+    #[inline(always)]
+    pub(crate) const fn next(self) -> Self {
+        debug_assert!(self.slot() + 1 < RECORDS as u32);
+        Self(self.0 + LINE)
+    }
     #[inline(always)]
     pub(crate) const fn offset(self) -> usize {
-        (self.0 & Self::BITS) as usize
+        self.0 as usize
     }
 }
 

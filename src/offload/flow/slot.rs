@@ -50,6 +50,18 @@ const BATCH_SHIFT: u32 = 17;
 /// The number of no slot.
 const NO_BATCH: u8 = u8::MAX;
 
+/// An origin as it is written, for whoever writes the same to several.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OriginWord(u32);
+
+impl From<Origin> for OriginWord {
+    #[inline(always)]
+    fn from(origin: Origin) -> Self {
+        let credit = if origin.credit { 0 } else { NO_CREDIT };
+        Self(u32::from(origin.queue) | credit | u32::from(origin.batch) << BATCH_SHIFT)
+    }
+}
+
 impl Origin {
     /// Of one that has a credit.
     #[inline(always)]
@@ -158,11 +170,10 @@ impl Slot {
 
     /// Where it goes. By whoever submits it, before it does.
     #[inline]
-    pub(crate) fn set_origin(&self, origin: Origin) {
+    pub(crate) fn set_origin(&self, origin: impl Into<OriginWord>) {
         // Relaxed: read by whoever saw the record, which the device writes after it was told of the operation; or by a
         // quarantine, which reports it and no more.
-        let credit = if origin.credit { 0 } else { NO_CREDIT };
-        self.origin.store(u32::from(origin.queue) | credit | u32::from(origin.batch) << BATCH_SHIFT, Relaxed);
+        self.origin.store(origin.into().0, Relaxed);
     }
 
     /// As [`register`](Self::register), where no waker was registered before. `false`: nothing was done; ask `register`.

@@ -7,7 +7,7 @@ use super::close;
 use super::core::Core;
 use super::memory::{LIST_LEN, Line, Memory};
 use super::page::PageRef;
-use super::slot::Origin;
+use super::slot::{Origin, OriginWord};
 use super::ticket::Ticket;
 use crate::offload::batch::Waiting;
 use crate::offload::dsa::abi::{Descriptor, Flags};
@@ -117,16 +117,17 @@ impl Core {
             queue.answered(1);
             return None;
         };
-        let record = page.memory.record(slot);
+        let line = Line::of(slot);
+        let record = page.memory.record_at(line);
         Memory::clear(record);
-        let here = page.slot(slot);
+        let here = page.slot_at(line);
         here.set_origin(Origin::alone(queue.id().index()));
         here.publish_new();
         // SAFETY: the caller's promise about the memory; the record is zeroed, the slot's own, and in the page, which stays; the credit keeps the queue from
-        // overflowing. This is the process that opened the flow and its queues, and nothing in between forks.
-        unsafe { direct.submit(record.address(), || template.of(copy, record.address())) };
+        // overflowing. This is the process that opened the flow and its queues, and nothing in between forks. A line is a place.
+        unsafe { direct.submit(line.offset(), || template.of(copy, record.address())) };
         page.counters.singles.add_roughly(1);
-        Some(Ticket::new(page, slot, template.note()))
+        Some(Ticket::at(page, line, template.note()))
     }
 
     /// See [`Flow::submit_copies`](super::Flow::submit_copies).
@@ -136,7 +137,7 @@ impl Core {
     #[inline(always)]
     pub(super) unsafe fn submit_copies<T>(
         &self,
-        may_go: impl Fn(&Queue, usize) -> bool,
+        go: impl Fn(&Queue, &mut [T]) -> usize,
         intent: Intent,
         copies: &mut [T],
         copy_of: impl Fn(&mut T) -> Option<(*const u8, *mut u8, usize)>,
@@ -145,6 +146,11 @@ impl Core {
         let Some(queue) = self.queues.sole().filter(|queue| self.is_here() && queue.health().is_up()) else { return 0 };
         let (Some(direct), template) = (queue.direct(), queue.copies().of(intent)) else { return 0 };
         if close::batch_max(queue, &self.settings.batching) < TOGETHER {
+            return 0;
+        }
+        let go = go(queue, copies);
+        let copies = &mut copies[..go];
+        if copies.is_empty() {
             return 0;
         }
         let page = self.page();
@@ -157,22 +163,25 @@ impl Core {
             return 0;
         };
         let mut run = Run { queue, direct, page, first, count: 0 };
-        let (lines, list) = (Line::of(first).offset(), page.memory.list(run.batch()));
-        for (at, one) in copies.iter_mut().take(TOGETHER).enumerate() {
+        let template = *template;
+        let origin = OriginWord::from(Origin::child(queue.id().index(), run.batch()));
+        let (mut line, mut to) = (Line::of(first), page.memory.list(run.batch()).cast::<[u64; 8]>());
+        let most = copies.len().min(TOGETHER);
+        for one in &mut copies[..most] {
             let Some(copy) = copy_of(one) else { break };
-            if !template.takes(copy.2) || !may_go(queue, copy.2) {
+            if !template.takes(copy.2) {
                 break;
             }
-            let line = Line::of_bits((lines + at * size_of::<Descriptor>()) as u16);
             let record = page.memory.record_at(line);
             // SAFETY: in bounds: a list is longer; it belongs to the batch's slot, which is ours.
-            unsafe { list.add(at).write(template.of(copy, record.address())) };
+            unsafe { to.write(template.of(copy, record.address())) };
             Memory::clear(record);
             let here = page.slot_at(line);
-            here.set_origin(Origin::child(queue.id().index(), run.batch()));
+            here.set_origin(origin);
             here.publish_new();
             put(one, Ticket::at(page, line, template.note()));
             run.count += 1;
+            (line, to) = (line.next(), to.wrapping_add(1));
         }
         run.count // and it is submitted
     }
@@ -375,9 +384,9 @@ impl Run<'_> {
                 spare |= 1 << self.batch();
                 page.slot(first).set_origin(Origin::alone(queue.id().index()));
                 // SAFETY: in bounds, written, and ours (see the type).
-                let descriptor = unsafe { page.memory.list(self.batch()).read() };
-                // SAFETY: see the type; the credit is the operation's now.
-                unsafe { self.direct.submit(page.memory.record(first).address(), || descriptor) };
+                let words = unsafe { page.memory.list(self.batch()).cast::<[u64; 8]>().read() };
+                // SAFETY: see the type; the credit is the operation's now. A line is a place.
+                unsafe { self.direct.submit(Line::of(first).offset(), || words) };
                 page.counters.singles.add_roughly(1);
             }
             _ => self.submit_batch(count),
@@ -388,17 +397,16 @@ impl Run<'_> {
     /// The batch itself: `count` operations, at least 2.
     #[inline(always)]
     fn submit_batch(&self, count: usize) {
-        let (page, batch) = (self.page, self.batch());
-        let line = Line::of(batch);
+        let (page, line) = (self.page, Line::of(self.batch()));
         let record = page.memory.record_at(line);
         Memory::clear(record);
         let here = page.slot_at(line);
         here.set_origin(Origin::alone(self.queue.id().index()));
         here.publish_batch(self.slots(count));
-        let descriptor = || batch_descriptor(page.memory.list(batch), count, record.address());
+        let list = page.memory.list(self.batch()).addr() as u64;
         // SAFETY: see the type; the record is zeroed and the slot's own; the list stays until the batch's record is written, since the slot is given back only
-        // then.
-        unsafe { self.direct.submit(record.address(), descriptor) };
+        // then. A line is a place.
+        unsafe { self.direct.submit(line.offset(), || Descriptor::batch_words(list, count as u32, record.address())) };
         page.counters.batches.add_roughly(1);
         page.counters.batched.add_roughly(count as u64);
     }
@@ -434,7 +442,7 @@ pub(super) unsafe fn write(
     if let Operation::Copy { src, dst, len } = *op {
         if let Some(template) = queue.copies().template(manner, len) {
             // SAFETY: the caller's promise.
-            unsafe { to.write(template.of((src, dst, len), record)) };
+            unsafe { to.write(Descriptor::of_words(template.of((src, dst, len), record))) };
             return Ok(template.note().write_back());
         }
     }

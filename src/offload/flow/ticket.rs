@@ -60,11 +60,11 @@ const RETRY: u16 = 1;
 const RETRIES: u8 = 0b11;
 /// In a note: the slot was given back, there is nothing to be done any more.
 const OVER: u16 = 1 << 15;
-const _: () = assert!(Line::BITS & (RETRIES as u16 | OVER) == 0);
+const _: () = assert!(Line::BITS & (RETRIES as u32 | OVER as u32) == 0);
 
 #[inline(always)]
 fn slot_of(note: Note) -> u32 {
-    Line::of_bits(note.own()).slot()
+    Line::of_bits(note.own().into()).slot()
 }
 
 #[inline(always)]
@@ -75,13 +75,13 @@ fn is_over(note: Note) -> bool {
 impl Ticket {
     #[inline(always)]
     pub(super) fn new(page: PageRef, slot: u32, note: Note) -> Self {
-        Self { page, note: note.with_own(Line::of(slot).bits()), rest: None }
+        Self { page, note: note.with_own(Line::of(slot).bits().into()), rest: None }
     }
 
     /// As [`new`](Self::new).
     #[inline(always)]
     pub(super) fn at(page: PageRef, line: Line, note: Note) -> Self {
-        Self { page, note: note.with_own(line.bits()), rest: None }
+        Self { page, note: note.with_own(line.bits().into()), rest: None }
     }
 
     fn slot(&self) -> u32 {
@@ -116,7 +116,7 @@ impl Ticket {
     pub(crate) fn waits(&self, waker: &Waker) -> bool {
         // By value: what is looked at in between keeps the compiler from remembering what is behind a reference.
         let (page, note) = (self.page, self.note);
-        let line = Line::of_bits(note.own());
+        let line = Line::of_bits(note.own().into());
         !is_over(note)
             && page.is_here()
             && page.memory.record_at(line).status_byte() == 0

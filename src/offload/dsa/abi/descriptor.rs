@@ -234,12 +234,27 @@ impl Descriptor {
         self.words[0]
     }
 
-    /// A MEMMOVE with the [`common`](Self::common) of another, which has a record.
+    /// The words of a MEMMOVE with the [`common`](Self::common) of another, which has a record. At most `u32::MAX` bytes. (Words, since a descriptor is aligned,
+    /// and all that has one on its stack, too.)
     #[inline(always)]
     #[must_use]
-    pub(crate) const fn memmove_as(common: u64, source: u64, destination: u64, bytes: u32, record: u64) -> Self {
-        let bytes = (bytes as u64).to_le();
-        Self { words: [common, record.to_le(), source.to_le(), destination.to_le(), bytes, 0, 0, 0] }
+    pub(crate) const fn memmove_as(common: u64, source: u64, destination: u64, bytes: u64, record: u64) -> [u64; 8] {
+        debug_assert!(bytes <= u32::MAX as u64);
+        [common, record.to_le(), source.to_le(), destination.to_le(), bytes.to_le(), 0, 0, 0]
+    }
+
+    /// A BATCH of `count` descriptors, in words, as [`batch`](Self::batch) with a record that is written in any case.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) const fn batch_words(list: u64, count: u32, record: u64) -> [u64; 8] {
+        const COMMON: u64 = Descriptor::batch(0, 0).report_to(0).with_flags(Flags::RCR).words[0];
+        [COMMON, record.to_le(), list.to_le(), 0, (count as u64).to_le(), 0, 0, 0]
+    }
+
+    /// Of words that are such.
+    #[inline(always)]
+    pub(crate) const fn of_words(words: [u64; 8]) -> Self {
+        Self { words }
     }
 
     /// With the address of a completion record, aligned to 32 bytes, and [`Flags::CRAV`].

@@ -21,20 +21,30 @@ const RECORD_WORD: usize = 1;
 impl Store64 for Words {
     #[inline(always)]
     unsafe fn store(self, to: *mut [u8; 64], from: &Descriptor) {
-        let (to, from) = (to.cast::<u64>(), std::ptr::from_ref(from).cast::<u64>());
-        for n in (0..8).filter(|&n| n != RECORD_WORD) {
-            // SAFETY: 64 aligned bytes each (the caller's promise; the descriptor's type). Volatile: nobody of this program reads them, and they are to
-            // happen.
-            unsafe { to.add(n).write_volatile(from.add(n).read()) };
-        }
-        // SAFETY: as above; the word is accessed as an atomic or by the kernel's copy of the page.
-        let (last, record) = unsafe { (AtomicU64::from_ptr(to.add(RECORD_WORD)), from.add(RECORD_WORD).read()) };
-        // Release: the other words; partner is the second look of `NullQueue::take`.
-        last.store(record, Release);
+        // SAFETY: the descriptor's 64 aligned bytes; the rest is the caller's promise.
+        unsafe { self.store_words(to.cast(), std::ptr::from_ref(from).cast::<[u64; 8]>().read()) };
     }
 
     fn by(self) -> By {
         By::Words(self)
+    }
+}
+
+impl Words {
+    /// As [`store`](Store64::store), of words.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub(super) unsafe fn store_words(self, to: *mut u64, words: [u64; 8]) {
+        for (n, word) in words.into_iter().enumerate().filter(|&(n, _)| n != RECORD_WORD) {
+            // SAFETY: 64 aligned bytes (the caller's promise). Volatile: nobody of this program reads them, and they are to happen.
+            unsafe { to.add(n).write_volatile(word) };
+        }
+        // SAFETY: as above; the word is accessed as an atomic or by the kernel's copy of the page.
+        let last = unsafe { AtomicU64::from_ptr(to.add(RECORD_WORD)) };
+        // Release: the other words; partner is the second look of `NullQueue::take`.
+        last.store(words[RECORD_WORD], Release);
     }
 }
 

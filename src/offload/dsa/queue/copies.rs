@@ -62,9 +62,9 @@ impl Copies {
 impl Template {
     /// What [`prepare`] would say of this copy, whose length the template was asked for with.
     #[inline(always)]
-    pub(crate) fn of(&self, (src, dst, len): (*const u8, *mut u8, usize), record: u64) -> Descriptor {
+    pub(crate) fn of(&self, (src, dst, len): (*const u8, *mut u8, usize), record: u64) -> [u64; 8] {
         // At most u32::MAX, see `Copies::new`.
-        Descriptor::memmove_as(self.common, src.addr() as u64, dst.addr() as u64, len as u32, record)
+        Descriptor::memmove_as(self.common, src.addr() as u64, dst.addr() as u64, len as u64, record)
     }
 
     /// Whether it is for copies of this length.
@@ -110,7 +110,7 @@ mod tests {
                         let want = prepare(&Operation::Copy { src, dst, len }, manner, &limits, 0x40);
                         match copies.template(manner, len) {
                             Some(template) => {
-                                let descriptor = template.of((src, dst, len), 0x40);
+                                let descriptor = Descriptor::of_words(template.of((src, dst, len), 0x40));
                                 let write_back = template.note().write_back();
                                 assert_eq!(template.note().manner(), manner);
                                 assert_eq!(want, Ok(Prepared { descriptor, write_back }));
