@@ -12,7 +12,6 @@
 //! **Bound.** 150, and 60. A version that submits nothing is found out: the queue's page must hold every descriptor.
 
 use std::future::Future;
-use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::process::Command;
 use std::task::{Context, Poll, Waker};
@@ -53,11 +52,12 @@ pub fn batch8(_: &Machine) -> Result<Figure, String> {
 /// What is counted, but for what is [done after](uncounted_finish). The future is made and polled where it stays, as a task's is.
 #[inline(never)]
 fn submit_single(copies: &Copies, pair: (Vec<u8>, Vec<u8>), cx: &mut Context<'_>, after: &mut After<'_>) {
-    let mut copying = ManuallyDrop::new(copies.copy(pair.0, pair.1));
-    match Pin::new(&mut *copying).poll(cx) {
-        Poll::Pending => uncounted_finish(&mut copying, after), // then there is nothing in it
+    let mut copying = copies.copy(pair.0, pair.1);
+    match Pin::new(&mut copying).poll(cx) {
+        Poll::Pending => uncounted_finish(&mut copying, after),
         Poll::Ready(_) => after.submitted = Err("a copy to a device was born ready".into()),
     }
+    std::mem::forget(copying); // answered: there is nothing in it
 }
 
 /// What comes after what is counted.

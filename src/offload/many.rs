@@ -19,16 +19,14 @@ pub(super) fn copy_many<S: ReadBuffer, D: WriteBuffer>(
 ) {
     let mut pairs = pairs.into_iter();
     while pairs.size_hint().1 != Some(0) {
-        let sure = pairs.size_hint().0.min(TOGETHER);
-        into.reserve(sure);
+        // Of those that say nothing one is looked for.
+        let wanted = pairs.size_hint().0.clamp(1, TOGETHER);
+        into.reserve(wanted);
         // In their places, before they begin: nobody else's code runs between the first that begins and the last.
         let asked = Asked { copies, from: into.len(), into };
-        for _ in 0..sure.max(1) {
+        for _ in 0..wanted {
             let Some((src, dst)) = pairs.next() else { return };
-            if asked.into.len() == asked.into.capacity() {
-                asked.into.reserve(1);
-            }
-            // SAFETY: there is capacity for one more: just seen to.
+            // SAFETY: there is capacity for as many as are wanted, reserved just now; what the iterator does cannot touch the vector, which is borrowed.
             unsafe { Offloading::ask_within(asked.into, Held::new(Copying { src, dst })) };
         }
     }

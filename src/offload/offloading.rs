@@ -77,9 +77,11 @@ impl<R: Request> Offloading<R> {
     pub(super) fn start(copies: &Copies, held: Held<R>) -> Self {
         // A panic on the way leaks the buffers, which a device may have by then.
         let mut held = ManuallyDrop::new(held);
-        match Self::begun_plainly(copies, &mut held) {
-            Some(stage) => Self { held, stage },
-            None => Self::chosen(copies, held),
+        // Each way makes a future of its own, so that its first poll knows by which way it comes.
+        match held.value_mut().copy().map_or(Begun::Not, |copy| Self::begun_plainly(copies, copy)) {
+            Begun::OnCpu => Self { held, stage: Stage::Ready(Ok(Verdict::Done)) },
+            Begun::ByDevice(ticket) => Self { held, stage: Stage::Device(ticket) },
+            Begun::Not => Self::chosen(copies, held),
         }
     }
 
@@ -110,9 +112,10 @@ impl<R: Request> Offloading<R> {
         if !self.is_asked() {
             return;
         }
-        match Self::begun_plainly(copies, &mut self.held) {
-            Some(stage) => self.go_on(stage),
-            None => self.choose(copies),
+        match self.held.value_mut().copy().map_or(Begun::Not, |copy| Self::begun_plainly(copies, copy)) {
+            Begun::OnCpu => self.go_on(Stage::Ready(Ok(Verdict::Done))),
+            Begun::ByDevice(ticket) => self.go_on(Stage::Device(ticket)),
+            Begun::Not => self.choose(copies),
         }
     }
 
@@ -132,20 +135,21 @@ impl<R: Request> Offloading<R> {
     /// Begins it if it is a copy for which nothing else comes into question: a small one, which is to cost no more than `memcpy`, or one for the only queue that
     /// there is, which is to cost no more than a descriptor.
     #[inline(always)]
-    fn begun_plainly(copies: &Copies, held: &mut Held<R>) -> Option<Stage<R>> {
-        let (src, dst, len) = held.value_mut().copy()?;
+    fn begun_plainly(copies: &Copies, (src, dst, len): (*const u8, *mut u8, usize)) -> Begun {
         match Plain::of(copies, len) {
             Plain::OnCpu => {
-                // SAFETY: the buffers' owner is here: readable, writable and nobody else's by the contracts of their traits.
+                // SAFETY: the buffers' owner is with the caller: readable, writable and nobody else's by the contracts of their traits.
                 unsafe { cpu::copy(src, dst, len, Stores::Plain) };
-                Some(Stage::Ready(Ok(Verdict::Done)))
+                Begun::OnCpu
             }
             Plain::ByDevice { device, demanded } => {
                 // SAFETY: the buffers' owner stays beside the ticket until it is over, or is left with it.
-                let ticket = unsafe { device.submit_copy((src, dst, len), copies.intent, demanded) }?;
-                Some(Stage::Device(ticket))
+                match unsafe { device.submit_copy((src, dst, len), copies.intent, demanded) } {
+                    Some(ticket) => Begun::ByDevice(ticket),
+                    None => Begun::Not,
+                }
             }
-            Plain::Not => None,
+            Plain::Not => Begun::Not,
         }
     }
 
@@ -322,6 +326,14 @@ impl<R: Request> Stage<R> {
             Self::Asked | Self::Ready(_) | Self::Sent(_) | Self::Here(_) | Self::Taken => drop(held),
         }
     }
+}
+
+/// How a copy began, if it was plain.
+enum Begun {
+    /// And ended.
+    OnCpu,
+    ByDevice(Ticket),
+    Not,
 }
 
 /// Whether a copy is one for which nothing else comes into question, and which is therefore to cost next to nothing.

@@ -9,6 +9,7 @@
 //! have moved one of the two elsewhere.
 
 use std::io;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -114,8 +115,13 @@ impl Memory {
     /// As [`record`](Self::record).
     #[inline(always)]
     pub(crate) fn record_at(&self, line: Line) -> &CompletionSlot {
-        // SAFETY: as in `record`; a line's offset is within the records, which are lines.
-        unsafe { self.0.add(line.offset()).cast::<CompletionSlot>().as_ref() }
+        self.records().at(line)
+    }
+
+    /// All of them, for whoever goes through several.
+    #[inline(always)]
+    pub(crate) fn records(&self) -> Records<'_> {
+        Records(self.0, PhantomData)
     }
 
     /// Zeroes the record of a slot whose holder the caller is, all of its 32 bytes, in four stores. The reaper may be looking at the status of the life
@@ -154,6 +160,18 @@ impl Memory {
             let lists = self.0.add(RECORD_BYTES + DESCRIPTOR_BYTES);
             lists.add(slot as usize * LIST_BYTES).cast::<Descriptor>().as_ptr()
         }
+    }
+}
+
+/// The records of a page, by address: which a compiler need not load again after each store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Records<'a>(NonNull<u8>, PhantomData<&'a Memory>);
+
+impl<'a> Records<'a> {
+    #[inline(always)]
+    pub(crate) fn at(self, line: Line) -> &'a CompletionSlot {
+        // SAFETY: as in `Memory::record`, of the memory that this is borrowed from; a line's offset is within the records, which are lines.
+        unsafe { self.0.add(line.offset()).cast::<CompletionSlot>().as_ref() }
     }
 }
 

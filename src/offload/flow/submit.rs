@@ -103,12 +103,11 @@ impl Core {
         copy: (*const u8, *mut u8, usize),
         intent: Intent,
     ) -> Option<Ticket> {
-        let queue = self.queues.sole()?;
+        let (queue, direct) = self.queues.sole()?;
         if !may_go(queue) || !self.is_here() || !queue.health().is_up() {
             return None;
         }
         let template = queue.copies().template(Manner { intent, block_on_fault: false }, copy.2)?;
-        let direct = queue.direct()?;
         let page = self.page();
         if !queue.credits().take_one() {
             return None;
@@ -143,9 +142,9 @@ impl Core {
         copy_of: impl Fn(&mut T) -> Option<(*const u8, *mut u8, usize)>,
         put: impl Fn(&mut T, Ticket),
     ) -> usize {
-        let Some(queue) = self.queues.sole().filter(|queue| self.is_here() && queue.health().is_up()) else { return 0 };
-        let (Some(direct), template) = (queue.direct(), queue.copies().of(intent)) else { return 0 };
-        if close::batch_max(queue, &self.settings.batching) < TOGETHER {
+        let Some((queue, direct)) = self.queues.sole() else { return 0 };
+        let batch_max = close::batch_max(queue, &self.settings.batching);
+        if batch_max < TOGETHER || !self.is_here() || !queue.health().is_up() {
             return 0;
         }
         let go = go(queue, copies);
@@ -163,16 +162,17 @@ impl Core {
             return 0;
         };
         let mut run = Run { queue, direct, page, first, count: 0 };
-        let template = *template;
+        let template = *queue.copies().of(intent);
         let origin = OriginWord::from(Origin::child(queue.id().index(), run.batch()));
-        let (mut line, mut to) = (Line::of(first), page.memory.list(run.batch()).cast::<[u64; 8]>());
+        let (memory, mut line) = (page.memory.records(), Line::of(first));
+        let mut to = page.memory.list(run.batch()).cast::<[u64; 8]>();
         let most = copies.len().min(TOGETHER);
         for one in &mut copies[..most] {
             let Some(copy) = copy_of(one) else { break };
             if !template.takes(copy.2) {
                 break;
             }
-            let record = page.memory.record_at(line);
+            let record = memory.at(line);
             // SAFETY: in bounds: a list is longer; it belongs to the batch's slot, which is ours.
             unsafe { to.write(template.of(copy, record.address())) };
             Memory::clear(record);

@@ -37,14 +37,23 @@ impl Words {
     /// As there.
     #[inline(always)]
     pub(super) unsafe fn store_words(self, to: *mut u64, words: [u64; 8]) {
-        for (n, word) in words.into_iter().enumerate().filter(|&(n, _)| n != RECORD_WORD) {
-            // SAFETY: 64 aligned bytes (the caller's promise). Volatile: nobody of this program reads them, and they are to happen.
-            unsafe { to.add(n).write_volatile(word) };
+        let [common, record, rest @ ..] = words;
+        // SAFETY: 64 aligned bytes (the caller's promise). Volatile: nobody of this program reads them, and they are to happen.
+        unsafe {
+            to.write_volatile(common);
+            // Written out, or it would be a loop at run time.
+            let rest_at = to.add(RECORD_WORD + 1);
+            rest_at.write_volatile(rest[0]);
+            rest_at.add(1).write_volatile(rest[1]);
+            rest_at.add(2).write_volatile(rest[2]);
+            rest_at.add(3).write_volatile(rest[3]);
+            rest_at.add(4).write_volatile(rest[4]);
+            rest_at.add(5).write_volatile(rest[5]);
         }
         // SAFETY: as above; the word is accessed as an atomic or by the kernel's copy of the page.
         let last = unsafe { AtomicU64::from_ptr(to.add(RECORD_WORD)) };
         // Release: the other words; partner is the second look of `NullQueue::take`.
-        last.store(words[RECORD_WORD], Release);
+        last.store(record, Release);
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
 use super::{Condition, Queue};
+use crate::offload::dsa::portal::Direct;
 use crate::sync::Mutex;
 
 /// Openings in a process's life. Each costs a little memory, and its descriptor and mapping until it is retired; a queue that is disabled and
@@ -35,7 +36,8 @@ pub(crate) struct Queues {
     slots: Box<[OnceLock<Box<Queue>>]>,
     /// How many are filled.
     opened: Mutex<usize>,
-    /// One of them, if all others are dead; null: there are several, or it is not known. What nearly every service has, at the cost of one load.
+    /// One of them, if all others are dead and it has a [way without a call](Queue::direct); null: there are several, or it is not known, or it has none. What
+    /// nearly every service has, at the cost of one load.
     sole: AtomicPtr<Queue>,
 }
 
@@ -59,7 +61,7 @@ impl Queues {
         // Dead is for ever, so what is the only one now is so until the next one is added, which comes by here.
         let mut alive = self.iter().filter(|(_, queue)| !matches!(queue.health().condition(), Condition::Dead(_)));
         let sole = match (alive.next(), alive.next()) {
-            (Some((_, queue)), None) => ptr::from_ref(queue).cast_mut(),
+            (Some((_, queue)), None) if queue.direct().is_some() => ptr::from_ref(queue).cast_mut(),
             _ => ptr::null_mut(),
         };
         // Release: the queue, for whoever reads the pointer. Partner: the Acquire in `sole`.
@@ -67,14 +69,16 @@ impl Queues {
         Ok(id)
     }
 
-    /// The only opening that is not dead, if that is known; it may have died meanwhile.
+    /// The only opening that is not dead, if that is known and it has a way without a call; it may have died meanwhile.
     #[inline(always)]
     #[allow(unsafe_code)]
-    pub(crate) fn sole(&self) -> Option<&Queue> {
+    pub(crate) fn sole(&self) -> Option<(&Queue, Direct)> {
         // Acquire: partner is the Release in `add`.
         // SAFETY: null, or one of the boxes in `slots`, which are filled once, never emptied, and live as long as `self`; it is shared, never
         // mutably borrowed, since it was put there.
-        unsafe { self.sole.load(Acquire).as_ref() }
+        let queue = unsafe { self.sole.load(Acquire).as_ref() }?;
+        // SAFETY: `add` puts those there that have one, and it stays as it is.
+        Some((queue, unsafe { queue.direct().unwrap_unchecked() }))
     }
 
     /// The opening; `None` for an id that is not from this list.
@@ -114,7 +118,7 @@ mod tests {
     #[test]
     fn the_only_one_that_lives_is_known_until_there_are_two() {
         let queues = Queues::new();
-        let sole = || queues.sole().map(|queue| (queue.id().index(), queue.name().to_owned()));
+        let sole = || queues.sole().map(|(queue, _)| (queue.id().index(), queue.name().to_owned()));
         assert_eq!(sole(), None);
         let first = queues.add(queue("a")).unwrap();
         assert_eq!(sole(), Some((0, "a".into())));
