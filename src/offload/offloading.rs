@@ -78,7 +78,8 @@ impl<R: Request> Offloading<R> {
         // A panic on the way leaks the buffers, which a device may have by then.
         let mut held = ManuallyDrop::new(held);
         // Each way makes a future of its own, so that its first poll knows by which way it comes.
-        match held.value_mut().copy().map_or(Begun::Not, |copy| Self::begun_plainly(copies, copy)) {
+        let Some(copy) = held.value_mut().copy() else { return Self::chosen(copies, held) };
+        match Self::begun_plainly(copies, copy) {
             Begun::OnCpu => Self { held, stage: Stage::Ready(Ok(Verdict::Done)) },
             Begun::ByDevice(ticket) => Self { held, stage: Stage::Device(ticket) },
             Begun::Not => Self::chosen(copies, held),
@@ -112,7 +113,11 @@ impl<R: Request> Offloading<R> {
         if !self.is_asked() {
             return;
         }
-        match self.held.value_mut().copy().map_or(Begun::Not, |copy| Self::begun_plainly(copies, copy)) {
+        let begun = match self.held.value_mut().copy() {
+            Some(copy) => Self::begun_plainly(copies, copy),
+            None => Begun::Not,
+        };
+        match begun {
             Begun::OnCpu => self.go_on(Stage::Ready(Ok(Verdict::Done))),
             Begun::ByDevice(ticket) => self.go_on(Stage::Device(ticket)),
             Begun::Not => self.choose(copies),
@@ -297,7 +302,9 @@ impl<R: Request> Offloading<R> {
                 Ok(verdict)
             }
             Stage::Ready(result) => std::mem::replace(result, Ok(Verdict::Done)).map_err(|failure| *failure),
-            Stage::Asked | Stage::Taken => panic!("an operation was polled after it had answered"),
+            Stage::Taken => panic!("an operation was polled after it had answered"),
+            // Its buffer panicked when it was asked where it is, among others of `copy_many`.
+            Stage::Asked => panic!("an operation was polled that was never begun"),
         };
         let stage = std::mem::replace(&mut self.stage, Stage::Taken);
         // SAFETY: it was none of the stages without buffers, and is `Taken` now.

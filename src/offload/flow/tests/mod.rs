@@ -3,6 +3,7 @@
 mod abandon;
 mod batch;
 mod cost;
+mod direct;
 mod double;
 mod end;
 mod faults;
