@@ -103,7 +103,8 @@ impl Core {
         copy: (*const u8, *mut u8, usize),
         intent: Intent,
     ) -> Option<Ticket> {
-        let (queue, direct) = self.queues.sole()?;
+        let sole = self.queues.sole()?;
+        let queue = sole.queue();
         if !may_go(queue) || !self.is_here() || !queue.health().is_up() {
             return None;
         }
@@ -124,7 +125,7 @@ impl Core {
         here.publish_new();
         // SAFETY: the caller's promise about the memory; the record is zeroed, the slot's own, and in the page, which stays; the credit keeps the queue from
         // overflowing. This is the process that opened the flow and its queues, and nothing in between forks. A line is a place.
-        unsafe { direct.submit(line.offset(), || template.of(copy, record.address())) };
+        unsafe { sole.direct().submit(line.offset(), || template.of(copy, record.address())) };
         page.counters.singles.add_roughly(1);
         Some(Ticket::at(page, line, template.note()))
     }
@@ -142,7 +143,8 @@ impl Core {
         copy_of: impl Fn(&mut T) -> Option<(*const u8, *mut u8, usize)>,
         put: impl Fn(&mut T, Ticket),
     ) -> usize {
-        let Some((queue, direct)) = self.queues.sole() else { return 0 };
+        let Some(sole) = self.queues.sole() else { return 0 };
+        let queue = sole.queue();
         let batch_max = close::batch_max(queue, &self.settings.batching);
         if batch_max < TOGETHER || !self.is_here() || !queue.health().is_up() {
             return 0;
@@ -161,7 +163,7 @@ impl Core {
             queue.answered(1);
             return 0;
         };
-        let mut run = Run { queue, direct, page, first, count: 0 };
+        let mut run = Run { queue, direct: sole.direct(), page, first, count: 0 };
         let template = *queue.copies().of(intent);
         let origin = OriginWord::from(Origin::child(queue.id().index(), run.batch()));
         let (memory, mut line) = (page.memory.records(), Line::of(first));

@@ -4,7 +4,7 @@
 //! credit comes back when its completion record was seen. A device frees the entry earlier (at dispatch), never later. A batch is one
 //! descriptor and one credit; N singles are N. An operation that was never answered keeps its credit, since its entry may still be taken.
 
-use std::sync::atomic::{AtomicI32, Ordering::*};
+use crate::sync::atomic::{AtomicI32, Ordering::*};
 
 /// See the module's documentation.
 #[derive(Debug)]

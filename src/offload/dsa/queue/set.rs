@@ -77,13 +77,11 @@ impl Queues {
     /// The only opening that is not dead, if that is known and it has a way without a call; it may have died meanwhile.
     #[inline(always)]
     #[allow(unsafe_code)]
-    pub(crate) fn sole(&self) -> Option<(&Queue, Direct)> {
+    pub(crate) fn sole(&self) -> Option<Sole<'_>> {
         // Acquire: partner is the Release in `add`.
         // SAFETY: null, or one of the boxes in `slots`, which are filled once, never emptied, and live as long as `self`; it is shared, never
         // mutably borrowed, since it was put there.
-        let queue = unsafe { self.sole.load(Acquire).as_ref() }?;
-        // SAFETY: `add` puts those there that have one, and it stays as it is.
-        Some((queue, unsafe { queue.direct().unwrap_unchecked() }))
+        unsafe { self.sole.load(Acquire).as_ref() }.map(Sole)
     }
 
     /// The opening; `None` for an id that is not from this list.
@@ -96,6 +94,25 @@ impl Queues {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (QueueId, &Queue)> {
         let filled = self.slots.iter().map_while(|slot| slot.get());
         filled.enumerate().map(|(index, queue)| (QueueId(index as u16), &**queue))
+    }
+}
+
+/// The only opening that is not dead, as far as is known. Holding one means: it has a way without a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sole<'a>(&'a Queue);
+
+impl<'a> Sole<'a> {
+    #[inline(always)]
+    pub(crate) fn queue(self) -> &'a Queue {
+        self.0
+    }
+
+    /// Its way.
+    #[inline(always)]
+    #[allow(unsafe_code)]
+    pub(crate) fn direct(self) -> Direct {
+        // SAFETY: made by `Queues::sole` only, of what `look_for_sole` found to have one, which stays as it is.
+        unsafe { self.0.direct().unwrap_unchecked() }
     }
 }
 
@@ -123,7 +140,7 @@ mod tests {
     #[test]
     fn the_only_one_is_known_and_its_old_openings_do_not_count() {
         let queues = Queues::new();
-        let sole = || queues.sole().map(|(queue, _)| queue.id().index());
+        let sole = || queues.sole().map(|sole| sole.queue().id().index());
         let die = |id| queues.find(id).unwrap().health().die(Death::Gone);
         assert_eq!(sole(), None);
         let first = queues.add(queue("a")).unwrap();
