@@ -91,7 +91,9 @@ impl Device {
         copy_of: impl Fn(&mut T) -> Option<(*const u8, *mut u8, usize)>,
         put: impl Fn(&mut T, Ticket),
     ) -> usize {
-        let go = |queue: &Queue, copies: &mut [T]| if demanded { copies.len() } else { self.go(queue, intent, copies, &copy_of) };
+        let go = |queue: &Queue, copies: &mut [T]| {
+            if demanded { copies.len() } else { self.go(queue, intent, copies, &copy_of) }
+        };
         // SAFETY: the caller's promise.
         unsafe { self.flow.submit_copies(go, intent, copies, &copy_of, put) }
     }
@@ -106,9 +108,8 @@ impl Device {
     ) -> usize {
         let view = self.view(queue);
         let goes = |one: &mut T| {
-            copy_of(one).is_some_and(|(_, _, len)| {
-                self.router.is_plainly_for(&view, Kind::Copy, intent, Mode::Batched, len)
-            })
+            copy_of(one)
+                .is_some_and(|(_, _, len)| self.router.is_plainly_for(&view, Kind::Copy, intent, Mode::Batched, len))
         };
         let all = copies.len();
         copies.iter_mut().position(|one| !goes(one)).unwrap_or(all)

@@ -65,7 +65,13 @@ impl Device {
         let (demanded, intent) = (copies.engine == Engine::Device, copies.intent);
         // SAFETY: the buffers' owner stays beside each ticket until it is over, or is left with it; buffers do not fork.
         unsafe {
-            self.submit_copies(demanded, intent, asked, |one| one.request().copy(), |one, ticket| one.with_device(ticket))
+            self.submit_copies(
+                demanded,
+                intent,
+                asked,
+                |one| one.request().copy(),
+                |one, ticket| one.with_device(ticket),
+            )
         }
     }
 }
@@ -73,8 +79,7 @@ impl Device {
 /// Begins operations, together as far as one queue takes them whole.
 #[cold]
 fn begin<R: Request>(copies: &Copies, mut asked: &mut [Offloading<R>]) {
-    let device =
-        copies.center.device.as_ref().filter(|_| !matches!(copies.engine, Engine::Cpu | Engine::CpuHere));
+    let device = copies.center.device.as_ref().filter(|_| !matches!(copies.engine, Engine::Cpu | Engine::CpuHere));
     while !asked.is_empty() {
         let begun = device.map_or(0, |device| begin_some(copies, device, asked));
         if begun == 0 {

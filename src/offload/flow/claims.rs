@@ -291,7 +291,10 @@ mod tests {
         assert_eq!(claims.claim_run::<4>(), Some(12), "5 to 7 are too few");
         assert_eq!(claims.claim_run::<3>(), Some(5));
         assert_eq!(claims.look().slots(), (1 << 16) - 1);
-        assert_eq!([claims.claim_run::<16>(), claims.claim_run::<16>(), claims.claim_run::<16>()], [Some(16), Some(32), None]);
+        assert_eq!(
+            [claims.claim_run::<16>(), claims.claim_run::<16>(), claims.claim_run::<16>()],
+            [Some(16), Some(32), None]
+        );
         assert_eq!((claims.claim_run::<11>(), claims.claim_run::<1>()), (Some(48), Some(59)));
         assert_eq!((claims.claim_run::<1>(), claims.claim_one()), (None, None), "full");
         let _ = claims.release(1 << 59 | 1 << 57);

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
+#[cfg(doc)]
+use super::TOGETHER;
 use super::close;
 use super::core::{Core, Settings};
 use super::counters::Totals;
@@ -12,8 +14,6 @@ use super::reaper::Reaper;
 use super::room::Room;
 use super::shutdown::{self, Report};
 use super::submit::{How, Refused};
-#[cfg(doc)]
-use super::TOGETHER;
 use super::ticket::Ticket;
 use crate::offload::dsa::queue::{Queue, Queues};
 use crate::offload::{Intent, Operation};

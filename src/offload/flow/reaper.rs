@@ -316,9 +316,8 @@ impl Watched {
                 let here = page.slot(slot);
                 // In this order: the origin is that of the life that is seen, or of a later one, for which nothing is declared over.
                 let seen = here.look();
-                let silent = seen.is_live()
-                    && here.origin().is_child_of(batch)
-                    && page.memory.record(slot).status_byte() == 0;
+                let silent =
+                    seen.is_live() && here.origin().is_child_of(batch) && page.memory.record(slot).status_byte() == 0;
                 silent.then_some((slot, seen))
             })
         };

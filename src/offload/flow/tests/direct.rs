@@ -55,9 +55,15 @@ impl Paged {
     fn submit_all(&self, all: &mut [Copying]) -> usize {
         // SAFETY: as in `submit`.
         unsafe {
-            self.scene.flow.submit_copies(|_, all| all.len(), Intent::Soon, all, copy_of, |one, ticket| {
-                one.ticket = Some(ticket);
-            })
+            self.scene.flow.submit_copies(
+                |_, all| all.len(),
+                Intent::Soon,
+                all,
+                copy_of,
+                |one, ticket| {
+                    one.ticket = Some(ticket);
+                },
+            )
         }
     }
 
