@@ -74,13 +74,11 @@ fn together(page: PageRef, queue: &Queue, id: QueueId, slots: u64) -> (u64, Subm
     // The reaper is awake, or was called: it does not sleep beside the live slots that are being submitted here.
     let batch = own.trailing_zeros();
     let list = page.memory.list(batch);
-    let mut count = 0;
-    for slot in numbers(slots) {
+    for (at, slot) in numbers(slots).enumerate() {
         // SAFETY: in bounds (a part has at most LIST_LEN), aligned; the descriptor is ours with its bit, the list with its slot.
-        unsafe { list.add(count).copy_from_nonoverlapping(page.memory.descriptor(slot), 1) };
+        unsafe { list.add(at).copy_from_nonoverlapping(page.memory.descriptor(slot), 1) };
         let here = page.slot(slot);
         here.set_origin(Origin::child(id.index(), batch));
-        count += 1;
     }
     // SAFETY: the children are published, their list is complete, the batch's slot is ours.
     match unsafe { submit_batch(page, queue, id, batch, slots) } {

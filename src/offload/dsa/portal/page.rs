@@ -83,7 +83,7 @@ impl Page {
 pub(super) fn place(record: u64) -> usize {
     // Records are a line apart, as places are.
     const { assert!(RECORD_BYTES <= DESCRIPTOR_BYTES && PLACES.is_power_of_two()) };
-    record as usize & (PLACES - 1) * DESCRIPTOR_BYTES
+    record as usize & ((PLACES - 1) * DESCRIPTOR_BYTES)
 }
 
 impl Drop for Page {
