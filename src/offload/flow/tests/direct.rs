@@ -11,6 +11,7 @@ use crate::offload::dsa::portal::null_portal;
 use crate::offload::dsa::prepare::prepare;
 use crate::offload::dsa::queue::{Queue, Queues};
 use crate::offload::flow::TOGETHER;
+use crate::offload::flow::claims::Claim;
 
 /// A scene whose queue has a page; what is stored there goes to the device when it is [pulled](Self::pull).
 struct Paged {
@@ -30,6 +31,10 @@ impl Paged {
         let queue = queues.add(Queue::new("wq7.0", None, Double::limits(32, in_flight_max), Box::new(portal))).unwrap();
         let settings = Settings { lanes: 0, timeout: TIMEOUT, ..Settings::default() };
         let flow = Flow::new(queues, settings).unwrap();
+        // The first of a page goes the long way, to wake the reaper.
+        let page = flow.core().page();
+        let Claim::Taken { slots, .. } = page.claims.claim() else { unreachable!("it is new") };
+        page.release(slots);
         Self { scene: Scene { device: Double::default(), flow, queue, rings: Arc::default(), now: 0 }, page }
     }
 
@@ -121,7 +126,7 @@ fn what_is_over_at_the_first_poll_does_not_wait() {
 #[test]
 fn what_is_unusual_goes_no_short_way() {
     let mut paged = Paged::new(2);
-    assert!(paged.scene.sweep().asleep);
+    assert!(!paged.scene.sweep().asleep && paged.scene.sweep().asleep);
     let mut all = prepared(&[10; 4]);
     assert!(!paged.submit(&mut all[0]) && paged.submit_all(&mut all[..3]) == 0, "the reaper has to be called");
     paged.scene.assert_clean();
