@@ -222,6 +222,7 @@ impl Submitted {
             Settled::Done(verdict) => (verdict, false),
             Settled::WriteBack(verdict) => (verdict, true),
             Settled::Failed(failure) => return Err(failure),
+            Settled::NeverRan => unreachable!("it waits for no others"),
             // SAFETY: says the caller; what is left is a part of the piece.
             Settled::OnCpu { rest, write_back } => (rest.lift(unsafe { self.finish(&rest.operation) }?), write_back),
         };

@@ -80,10 +80,6 @@ impl Seen {
     pub(crate) fn is_live(self) -> bool {
         self.0 & PHASE == LIVE
     }
-    /// The holder left it to the reaper.
-    pub(crate) fn is_abandoned(self) -> bool {
-        self.0 & ABANDONED != 0
-    }
     /// It is a batch.
     #[inline]
     pub(crate) fn is_batch(self) -> bool {

@@ -8,6 +8,7 @@
 //! compared with the manual, and its protocol was run over a closure; `write(2)` went to sockets and pipes. What the kernel's own side does stands
 //! here as its source has it.
 
+mod drained;
 #[cfg(not(twolane_loom))]
 mod enqcmd;
 #[cfg(not(twolane_loom))]
@@ -21,6 +22,8 @@ mod null;
 #[cfg(not(twolane_loom))]
 mod page;
 #[cfg(not(twolane_loom))]
+mod private;
+#[cfg(not(twolane_loom))]
 mod state;
 #[cfg(all(test, not(twolane_loom)))]
 pub(crate) mod test_device;
@@ -32,15 +35,18 @@ mod write;
 use std::fmt;
 
 use super::abi::Descriptor;
+pub(crate) use drained::{Drained, NotDrained};
 #[cfg(not(twolane_loom))]
 pub(crate) use lineage::Lineage;
 #[cfg(all(any(test, feature = "sim"), not(twolane_loom)))]
 #[allow(unused_imports)] // for counting instructions
 pub(crate) use null::null_portal;
+#[cfg(all(test, not(twolane_loom)))]
+pub(crate) use private::open_node;
 #[cfg(not(twolane_loom))]
 pub(crate) use state::{NoState, StateSource};
 #[cfg(not(twolane_loom))]
-pub(crate) use way::{Way, map, through};
+pub(crate) use way::{NotMapped, Way, map, through};
 
 /// What became of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,8 +132,10 @@ pub(crate) trait Portal: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Gives up the way into the queue, so that the kernel lets go of it: later submissions come to nothing. When this has returned, the kernel
-    /// has drained the queue of what this process submitted, and nothing of that runs any more. **It can block** for as long as the device
-    /// hangs. Ways that the kernel does not know of (a model's) have nothing to do.
-    fn retire(&self) {}
+    /// Gives up the way into the queue, so that the kernel lets go of it: later submissions come to nothing. **It can block** for as long as the device
+    /// hangs. May be called again, after an error. Ways that the kernel does not know of have nothing to do.
+    ///
+    /// # Errors
+    /// [`NotDrained`]: the way may be closed, or not, and what it accepted may still run.
+    fn retire(&self) -> Result<Drained, NotDrained>;
 }
