@@ -62,7 +62,8 @@ mod credits;
 pub mod dsa;
 pub(crate) mod flow;
 #[cfg(not(twolane_loom))]
-#[cfg_attr(not(feature = "sim"), allow(dead_code))] // sharing and crowding are for the study so far, which is a part of `sim`
+#[cfg_attr(not(feature = "sim"), allow(dead_code))]
+// sharing and crowding are for the study so far, which is a part of `sim`
 pub(crate) mod route;
 
 #[cfg(twolane_loom)]
