@@ -192,7 +192,7 @@ fn the_reaper_is_called_for_a_resume() {
 /// As above for a slot that its holder gives back and takes again: it looks like the slot of an operation that is over.
 ///
 /// Bound: 2 threads, 4 preemptions. Instant.
-/// Mutation of `claims.rs` seen to fail (deadlock): a claim sets no *STIRRED*, as it was written first.
+/// Mutation of `claims.rs` seen to fail (deadlock): a claim leaves *CALM*, as it was written first.
 #[test]
 fn the_reaper_is_called_for_a_slot_that_looks_as_before() {
     const OVER: usize = 0;

@@ -237,7 +237,7 @@ impl Copies {
                     return Ok(Done::ByDevice { verdict, core });
                 }
                 Poll::Ready(Settled::NeverRan) => unreachable!("it waits for no others"),
-                Poll::Ready(Settled::OnCpu { rest, write_back }) => {
+                Poll::Ready(Settled::OnCpu { rest, write_back, .. }) => {
                     // SAFETY: as above.
                     let verdict = unsafe { cpu::perform(&rest.operation, self.center.stores(rest.operation.len())) }?;
                     if write_back {

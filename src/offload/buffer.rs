@@ -19,6 +19,7 @@ use std::sync::Arc;
 /// - [`readable`](Self::readable) gives the same initialised range at every call, wherever the value was moved meanwhile.
 /// - The range stays readable and unchanged by others until the value is dropped, and for ever if it is leaked.
 /// - Between two calls of its methods the value does not read or write the range on its own account.
+/// - Its methods return in the process that called them: they do not fork.
 pub unsafe trait ReadBuffer: Send + 'static {
     /// First byte and length, in bytes. The pointer may be anything if the length is 0.
     fn readable(&self) -> (*const u8, usize);
@@ -30,6 +31,7 @@ pub unsafe trait ReadBuffer: Send + 'static {
 /// - [`writable`](Self::writable) gives the same initialised range at every call, wherever the value was moved meanwhile.
 /// - The range stays writable, and nobody else reads or writes it, until the value is dropped, and for ever if it is leaked.
 /// - Between two calls of its methods the value does not read or write the range on its own account.
+/// - Its methods return in the process that called them: they do not fork.
 pub unsafe trait WriteBuffer: Send + 'static {
     /// First byte and length, in bytes. The pointer may be anything if the length is 0.
     fn writable(&mut self) -> (*mut u8, usize);
@@ -37,24 +39,28 @@ pub unsafe trait WriteBuffer: Send + 'static {
 
 // SAFETY: a vector's elements are on the heap, where a move of the vector leaves them; it reallocates only through `&mut`, and nobody else has it.
 unsafe impl ReadBuffer for Vec<u8> {
+    #[inline]
     fn readable(&self) -> (*const u8, usize) {
         (self.as_ptr(), self.len())
     }
 }
 // SAFETY: as above; ownership makes the range nobody else's.
 unsafe impl WriteBuffer for Vec<u8> {
+    #[inline]
     fn writable(&mut self) -> (*mut u8, usize) {
         (self.as_mut_ptr(), self.len())
     }
 }
 // SAFETY: on the heap, and unchanged while the box is not lent mutably.
 unsafe impl ReadBuffer for Box<[u8]> {
+    #[inline]
     fn readable(&self) -> (*const u8, usize) {
         (self.as_ptr(), self.len())
     }
 }
 // SAFETY: as above; ownership makes the range nobody else's.
 unsafe impl WriteBuffer for Box<[u8]> {
+    #[inline]
     fn writable(&mut self) -> (*mut u8, usize) {
         (self.as_mut_ptr(), self.len())
     }
@@ -62,24 +68,28 @@ unsafe impl WriteBuffer for Box<[u8]> {
 // SAFETY: on the heap, kept by this reference, and shared, so nobody writes it: `Arc::get_mut` refuses while it is not the only one, and whoever is the
 // only one is the operation.
 unsafe impl ReadBuffer for Arc<[u8]> {
+    #[inline]
     fn readable(&self) -> (*const u8, usize) {
         (self.as_ptr(), self.len())
     }
 }
 // SAFETY: borrowed for ever.
 unsafe impl ReadBuffer for &'static [u8] {
+    #[inline]
     fn readable(&self) -> (*const u8, usize) {
         (self.as_ptr(), self.len())
     }
 }
 // SAFETY: borrowed for ever.
 unsafe impl ReadBuffer for &'static mut [u8] {
+    #[inline]
     fn readable(&self) -> (*const u8, usize) {
         (self.as_ptr(), self.len())
     }
 }
 // SAFETY: borrowed for ever, and by nobody else.
 unsafe impl WriteBuffer for &'static mut [u8] {
+    #[inline]
     fn writable(&mut self) -> (*mut u8, usize) {
         (self.as_mut_ptr(), self.len())
     }
@@ -87,6 +97,7 @@ unsafe impl WriteBuffer for &'static mut [u8] {
 #[cfg(feature = "bytes")]
 // SAFETY: what `Bytes` shows is on the heap or static, is shared and hence unchanged, and lives as long as any of those that share it.
 unsafe impl ReadBuffer for bytes::Bytes {
+    #[inline]
     fn readable(&self) -> (*const u8, usize) {
         (self.as_ptr(), self.len())
     }
@@ -94,6 +105,7 @@ unsafe impl ReadBuffer for bytes::Bytes {
 #[cfg(feature = "bytes")]
 // SAFETY: on the heap; a `BytesMut` is the only one that has its range.
 unsafe impl ReadBuffer for bytes::BytesMut {
+    #[inline]
     fn readable(&self) -> (*const u8, usize) {
         (self.as_ptr(), self.len())
     }
@@ -101,6 +113,7 @@ unsafe impl ReadBuffer for bytes::BytesMut {
 #[cfg(feature = "bytes")]
 // SAFETY: as above.
 unsafe impl WriteBuffer for bytes::BytesMut {
+    #[inline]
     fn writable(&mut self) -> (*mut u8, usize) {
         (self.as_mut_ptr(), self.len())
     }
@@ -136,12 +149,14 @@ impl<K> RawBuffer<K> {
 unsafe impl<K: Send> Send for RawBuffer<K> {}
 // SAFETY: says the caller of `new`.
 unsafe impl<K: Send + 'static> ReadBuffer for RawBuffer<K> {
+    #[inline]
     fn readable(&self) -> (*const u8, usize) {
         (self.at, self.len)
     }
 }
 // SAFETY: says the caller of `new`.
 unsafe impl<K: Send + 'static> WriteBuffer for RawBuffer<K> {
+    #[inline]
     fn writable(&mut self) -> (*mut u8, usize) {
         (self.at, self.len)
     }
@@ -164,12 +179,14 @@ impl<B> Part<B> {
 
 // SAFETY: a part of what does not move, checked to lie within when it was made; the length of a buffer is the same at every call.
 unsafe impl<B: ReadBuffer> ReadBuffer for Part<B> {
+    #[inline]
     fn readable(&self) -> (*const u8, usize) {
         (self.buffer.readable().0.wrapping_add(self.start), self.len)
     }
 }
 // SAFETY: as above.
 unsafe impl<B: WriteBuffer> WriteBuffer for Part<B> {
+    #[inline]
     fn writable(&mut self) -> (*mut u8, usize) {
         (self.buffer.writable().0.wrapping_add(self.start), self.len)
     }

@@ -422,7 +422,7 @@ impl Run {
             Settled::Failed(failure) => return Some(Err(failure)),
             Settled::Done(verdict) => (verdict, false),
             Settled::WriteBack(verdict) => (verdict, true),
-            Settled::OnCpu { rest, write_back } => {
+            Settled::OnCpu { rest, write_back, .. } => {
                 let stores = self.center.stores(rest.operation.len());
                 // SAFETY: says the caller; what is left is a part of it.
                 match unsafe { cpu::perform(&rest.operation, stores) } {

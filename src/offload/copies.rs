@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::buffer::{ReadBuffer, WriteBuffer};
 use super::center::Center;
 use super::count::CopyCounts;
-use super::many::start_many;
+use super::held::Held;
+use super::many::copy_many;
 use super::operation::{Dif, DifWrite, Pattern};
 use super::request::*;
 use super::{Intent, Offloading};
@@ -44,11 +45,13 @@ pub struct Copies {
     pub(super) intent: Intent,
     pub(super) engine: Engine,
     pub(super) gather: bool,
+    /// The device is demanded, and nothing is gathered.
+    pub(super) demands_at_once: bool,
 }
 
 impl Copies {
     pub(crate) fn new(center: Arc<Center>) -> Self {
-        Self { center, intent: Intent::default(), engine: Engine::default(), gather: false }
+        Self { center, intent: Intent::default(), engine: Engine::default(), gather: false, demands_at_once: false }
     }
 
     /// What the result is for, which decides where it should end up: in the caches or in memory. Default: [`Intent::default`].
@@ -60,29 +63,29 @@ impl Copies {
     /// Who shall do it. Default: [`Engine::Auto`].
     #[must_use]
     pub fn on(self, engine: Engine) -> Self {
-        Self { engine, ..self }
+        Self { engine, demands_at_once: engine == Engine::Device && !self.gather, ..self }
     }
 
     /// Lets what goes to a device wait for others, up to [`batch_age`](crate::Builder::batch_age), to go in one batch with them: saves the core some work an operation,
     /// costs latency. For many at once, [`copy_many`](Self::copy_many) needs no waiting. Default: off.
     #[must_use]
     pub fn gathered(self, gather: bool) -> Self {
-        Self { gather, ..self }
+        Self { gather, demands_at_once: self.engine == Engine::Device && !gather, ..self }
     }
 
-    #[inline]
+    #[inline(always)]
     fn start<R: Request>(&self, request: R) -> Offloading<R> {
-        Offloading::start(self, request)
+        Offloading::start(self, Held::new(request))
     }
 
     /// Copies all of `src` to the beginning of `dst`, which has room for it. Answers with both.
-    #[inline]
+    #[inline(always)]
     pub fn copy<S: ReadBuffer, D: WriteBuffer>(&self, src: S, dst: D) -> Offloading<Copying<S, D>> {
         self.start(Copying { src, dst })
     }
 
     /// Many [copies](Self::copy), asked for at once: what goes to a device goes in batches of up to 8, which costs the core about half as much a copy. The
-    /// futures go to `into`, in the order of the pairs; a `Vec` that is used again makes it free of allocations.
+    /// futures go to `into`, in the order of the pairs; one that is used again makes it free of allocations.
     ///
     /// ```
     /// # let rt = twolane::Runtime::builder().build()?;
@@ -97,10 +100,9 @@ impl Copies {
     pub fn copy_many<S: ReadBuffer, D: WriteBuffer>(
         &self,
         pairs: impl IntoIterator<Item = (S, D)>,
-        into: &mut impl Extend<Offloading<Copying<S, D>>>,
+        into: &mut Vec<Offloading<Copying<S, D>>>,
     ) {
-        let requests = pairs.into_iter().map(|(src, dst)| Copying { src, dst });
-        start_many(self, requests, |copying| into.extend([copying]));
+        copy_many(self, pairs, into);
     }
 
     /// Submits what [waits for others](Self::gathered) on the calling thread.

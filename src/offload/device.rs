@@ -4,9 +4,9 @@ use std::cell::Cell;
 
 use super::dsa::prepare::Manner;
 use super::dsa::queue::{Queue, QueueId};
-use super::flow::{Flow, How};
+use super::flow::{Flow, How, Ticket};
 use super::route::{self, Ask, Choice, Mode, QueueView, Router};
-use super::{Engine, Intent, Operation, Reopening};
+use super::{Engine, Intent, Kind, Operation, Reopening};
 
 /// Queues that a decision looks at: more than that are more than a service has opened.
 const VIEWS_MAX: usize = route::QUEUES_MAX;
@@ -60,8 +60,62 @@ impl Device {
         self.flow.queues().find(queue).map_or(0, |queue| queue.credits().taken())
     }
 
+    /// A copy to the one queue that there is, if that is who does it. `None`: nothing was done, and [`way`](Self::way) says more.
+    ///
+    /// # Safety
+    /// As [`Flow::submit`].
+    #[inline(always)]
+    pub(crate) unsafe fn submit_copy(
+        &self,
+        copy: (*const u8, *mut u8, usize),
+        intent: Intent,
+        demanded: bool,
+    ) -> Option<Ticket> {
+        let may_go = |queue: &Queue| {
+            demanded || self.router.is_plainly_for(&self.view(queue), Kind::Copy, intent, Mode::Overlapped, copy.2)
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.flow.submit_copy(may_go, copy, intent) }
+    }
+
+    /// Of these copies as many as [`Flow::submit_copies`] takes, as [`submit_copy`](Self::submit_copy) decides.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub(crate) unsafe fn submit_copies<T>(
+        &self,
+        demanded: bool,
+        intent: Intent,
+        copies: &mut [T],
+        copy_of: impl Fn(&mut T) -> Option<(*const u8, *mut u8, usize)>,
+        put: impl Fn(&mut T, Ticket),
+    ) -> usize {
+        let go = |queue: &Queue, copies: &mut [T]| {
+            if demanded { copies.len() } else { self.go(queue, intent, copies, &copy_of) }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.flow.submit_copies(go, intent, copies, &copy_of, put) }
+    }
+
+    /// How many of these are for this queue, of the first ones.
+    fn go<T>(
+        &self,
+        queue: &Queue,
+        intent: Intent,
+        copies: &mut [T],
+        copy_of: &impl Fn(&mut T) -> Option<(*const u8, *mut u8, usize)>,
+    ) -> usize {
+        let view = self.view(queue);
+        let goes = |one: &mut T| {
+            copy_of(one)
+                .is_some_and(|(_, _, len)| self.router.is_plainly_for(&view, Kind::Copy, intent, Mode::Batched, len))
+        };
+        let all = copies.len();
+        copies.iter_mut().position(|one| !goes(one)).unwrap_or(all)
+    }
+
     /// Who does it.
-    #[inline]
     pub(crate) fn way(&self, operation: &Operation, intent: Intent, engine: Engine, mode: Mode, gather: bool) -> Way {
         let (kind, len) = (operation.kind(), operation.len());
         let demanded = engine == Engine::Device;

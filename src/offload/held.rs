@@ -9,13 +9,13 @@ use std::mem::MaybeUninit;
 pub(super) struct Held<T>(MaybeUninit<T>);
 
 impl<T> Held<T> {
-    #[inline]
+    #[inline(always)]
     pub(super) const fn new(value: T) -> Self {
         Self(MaybeUninit::new(value))
     }
 
     /// The value where it is. What is done with it must leave the memory behind it alone.
-    #[inline]
+    #[inline(always)]
     pub(super) fn value_mut(&mut self) -> &mut T {
         // SAFETY: initialised by `new`.
         unsafe { self.0.assume_init_mut() }

@@ -1,55 +1,116 @@
 //! Operations that are asked for together, and go to a device together.
 
+use super::buffer::{ReadBuffer, WriteBuffer};
 use super::copies::{Copies, Engine};
 use super::device::{Device, Way};
-use super::flow::How;
+use super::flow::{How, TOGETHER};
 use super::held::Held;
 use super::offloading::Offloading;
-use super::request::{Request, sealed};
+use super::request::{Copying, Request, sealed};
 use super::route::Mode;
-use super::submitted::Submitted;
 use super::{Operation, cpu};
 
-/// Operations that are looked at together: a batch, as many as pay (see `batch`).
-const TOGETHER: usize = 8;
-
-/// Starts the requests, in their order, and gives each one's future to `each`.
+/// Begins copies of these pairs, in their order, and adds each one's future to `into`.
 #[inline]
-pub(super) fn start_many<R: Request>(
+pub(super) fn copy_many<S: ReadBuffer, D: WriteBuffer>(
     copies: &Copies,
-    requests: impl IntoIterator<Item = R>,
-    mut each: impl FnMut(Offloading<R>),
+    pairs: impl IntoIterator<Item = (S, D)>,
+    into: &mut Vec<Offloading<Copying<S, D>>>,
 ) {
-    let mut requests = requests.into_iter();
-    let Some(device) =
-        copies.center.device.as_ref().filter(|_| !matches!(copies.engine, Engine::Cpu | Engine::CpuHere))
-    else {
-        return requests.for_each(|request| each(Offloading::start(copies, request)));
-    };
-    let mut group = Group::<R>::new();
-    loop {
-        let next = requests.next();
-        let last = next.is_none();
-        if let Some(mut request) = next {
-            match suited(copies, device, &mut request) {
-                Some((operation, how)) if group.takes(&how) => group.add(request, operation, how),
-                Some((operation, how)) => {
-                    group.submit(copies, device, &mut each);
-                    group.add(request, operation, how);
-                }
-                None => {
-                    group.submit(copies, device, &mut each);
-                    each(Offloading::start(copies, request));
-                }
-            }
-        }
-        if last || group.count == TOGETHER {
-            group.submit(copies, device, &mut each);
-        }
-        if last {
-            return;
+    let mut pairs = pairs.into_iter();
+    while pairs.size_hint().1 != Some(0) {
+        // Of those that say nothing one is looked for.
+        let wanted = pairs.size_hint().0.clamp(1, TOGETHER);
+        into.reserve(wanted);
+        // In their places, before they begin: nobody else's code runs between the first that begins and the last.
+        let asked = Asked { copies, from: into.len(), into };
+        for _ in 0..wanted {
+            let Some((src, dst)) = pairs.next() else { return };
+            // SAFETY: there is capacity for as many as are wanted, reserved just now; what the iterator does cannot touch the vector, which is borrowed.
+            unsafe { Offloading::ask_within(asked.into, Held::new(Copying { src, dst })) };
         }
     }
+}
+
+/// Futures from a place of the vector on, that begin when this is dropped: also if the iterator that they come from panics.
+struct Asked<'a, S: ReadBuffer, D: WriteBuffer> {
+    copies: &'a Copies,
+    into: &'a mut Vec<Offloading<Copying<S, D>>>,
+    from: usize,
+}
+
+impl<S: ReadBuffer, D: WriteBuffer> Drop for Asked<'_, S, D> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let asked = &mut self.into[self.from..];
+        let plainly = match (&self.copies.center.device, self.copies.engine) {
+            // One alone is no batch.
+            (Some(device), Engine::Auto | Engine::Device) if asked.len() > 1 => device.begin_copies(self.copies, asked),
+            _ => 0,
+        };
+        if plainly < asked.len() {
+            begin(self.copies, &mut asked[plainly..]);
+        }
+    }
+}
+
+impl Device {
+    /// Begins the first of these together, as far as nothing about them is unusual. How many.
+    #[inline(always)]
+    fn begin_copies<S: ReadBuffer, D: WriteBuffer>(
+        &self,
+        copies: &Copies,
+        asked: &mut [Offloading<Copying<S, D>>],
+    ) -> usize {
+        let (demanded, intent) = (copies.engine == Engine::Device, copies.intent);
+        // SAFETY: the buffers' owner stays beside each ticket until it is over, or is left with it; buffers do not fork.
+        unsafe {
+            self.submit_copies(
+                demanded,
+                intent,
+                asked,
+                |one| one.request().copy(),
+                |one, ticket| one.with_device(ticket),
+            )
+        }
+    }
+}
+
+/// Begins operations, together as far as one queue takes them whole.
+#[cold]
+fn begin<R: Request>(copies: &Copies, mut asked: &mut [Offloading<R>]) {
+    let device = copies.center.device.as_ref().filter(|_| !matches!(copies.engine, Engine::Cpu | Engine::CpuHere));
+    while !asked.is_empty() {
+        let begun = device.map_or(0, |device| begin_some(copies, device, asked));
+        if begun == 0 {
+            asked[0].begin(copies);
+        }
+        asked = &mut asked[begun.max(1)..];
+    }
+}
+
+/// Begins some of them, the first ones, together. How many.
+fn begin_some<R: Request>(copies: &Copies, device: &Device, asked: &mut [Offloading<R>]) -> usize {
+    let mut operations = [Operation::Nop; TOGETHER];
+    let (mut count, mut together) = (0, None::<How>);
+    for one in asked.iter_mut().take(TOGETHER) {
+        match suited(copies, device, one.request()) {
+            Some((operation, how)) if together.is_none_or(|first| first.queue == how.queue) => {
+                (operations[count], together) = (operation, Some(how));
+                count += 1;
+            }
+            _ => break,
+        }
+    }
+    let Some(how) = together else { return 0 };
+    let mut begun = 0;
+    let sink = |ticket| {
+        asked[begun].with_device(ticket);
+        begun += 1;
+    };
+    // SAFETY: the futures hold the memory beside their tickets until it is over, or leave it with them.
+    let _ = unsafe { device.flow.submit_many(&operations[..count], how, sink) };
+    begun
 }
 
 /// The operation and its way, if it can go with others: to a device, and whole.
@@ -62,54 +123,5 @@ fn suited<R: Request>(copies: &Copies, device: &Device, request: &mut R) -> Opti
     match device.way(&operation, copies.intent, copies.engine, Mode::Batched, false) {
         Way::Queue { how, .. } if operation.len() <= device.transfer_max(how.queue) => Some((operation, how)),
         _ => None,
-    }
-}
-
-/// Requests that go together.
-struct Group<R> {
-    requests: [Option<Held<R>>; TOGETHER],
-    operations: [Operation; TOGETHER],
-    how: Option<How>,
-    count: usize,
-}
-
-impl<R: Request> Group<R> {
-    #[inline]
-    fn new() -> Self {
-        Self { requests: [const { None }; TOGETHER], operations: [Operation::Nop; TOGETHER], how: None, count: 0 }
-    }
-
-    /// One queue takes them all.
-    #[inline]
-    fn takes(&self, how: &How) -> bool {
-        self.how.as_ref().is_none_or(|group| group.queue == how.queue)
-    }
-
-    #[inline]
-    fn add(&mut self, request: R, operation: Operation, how: How) {
-        self.requests[self.count] = Some(Held::new(request));
-        self.operations[self.count] = operation;
-        self.how = Some(how);
-        self.count += 1;
-    }
-
-    #[inline]
-    fn submit(&mut self, copies: &Copies, device: &Device, each: &mut impl FnMut(Offloading<R>)) {
-        let (count, Some(how)) = (std::mem::take(&mut self.count), self.how.take()) else { return };
-        let demanded = copies.engine == Engine::Device;
-        let (operations, requests) = (&self.operations[..count], &mut self.requests);
-        let mut done = 0;
-        let sink = |ticket| {
-            let Some(held) = requests[done].take() else {
-                unreachable!("a ticket for an operation that was not asked for")
-            };
-            done += 1;
-            each(Offloading::with_device(held, Submitted::with(&copies.center, how, demanded, ticket)));
-        };
-        // SAFETY: the requests hold the memory, and stay until their futures have them: those without a ticket are started below.
-        let _ = unsafe { device.flow.submit_many(operations, how, sink) };
-        for held in self.requests[..count].iter_mut().filter_map(Option::take) {
-            each(Offloading::start(copies, held.into_inner()));
-        }
     }
 }

@@ -18,6 +18,12 @@ pub trait Request: Sized + Send + 'static + sealed::Sealed {
     /// Where the buffers are and what is to be done to them.
     #[doc(hidden)]
     fn operation(&mut self) -> Result<sealed::Described, Failure>;
+    /// Where it is from and where to, if it is a copy and there is room: what [`operation`](Self::operation) says, for the way that is to be short.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn copy(&mut self) -> Option<(*const u8, *mut u8, usize)> {
+        None
+    }
     /// The answer.
     #[doc(hidden)]
     fn answer(self, verdict: sealed::Answer) -> Self::Output;
@@ -44,6 +50,7 @@ macro_rules! request {
         $(#[$doc:meta])*
         $name:ident<$($generic:ident: $bound:ident),+> { $($buffer:ident: $type:ident),+ $(; $($field:ident: $field_type:ty),+)? }
         operation($this:ident) $operation:block
+        $(copy($copy_this:ident) $copy:block)?
         answer($verdict:ident, $parts:ident) -> $output:ty $answer:block
     ) => {
         $(#[$doc])*
@@ -65,6 +72,14 @@ macro_rules! request {
                 $operation.map(Described)
             }
 
+            $(
+                #[inline(always)]
+                fn copy(&mut self) -> Option<(*const u8, *mut u8, usize)> {
+                    let $copy_this = self;
+                    $copy
+                }
+            )?
+
             #[inline]
             fn answer(self, Answer($verdict): Answer) -> $output {
                 let $parts = self;
@@ -84,6 +99,10 @@ request! {
     operation(this) {
         let ((src, len), (dst, room)) = (this.src.readable(), this.dst.writable());
         check_room("destination", room, len).map(|()| Operation::Copy { src, dst, len })
+    }
+    copy(this) {
+        let ((src, len), (dst, room)) = (this.src.readable(), this.dst.writable());
+        (room >= len).then_some((src, dst, len))
     }
     answer(_verdict, this) -> (S, D) { (this.src, this.dst) }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use super::center::Center;
-use super::cpu;
+use super::cpu::{self, Stores};
 use super::device::Device;
 use super::durable;
 use super::flow::{How, Refused, Room, Settled, Ticket};
@@ -16,11 +16,19 @@ use super::{Failure, Operation, Verdict};
 /// See the module's documentation.
 ///
 /// The operation itself is the future's, which knows its buffers, and is passed in.
+pub(super) enum Submitted {
+    /// All of it is with the device, or was.
+    Whole(Ticket),
+    /// Everything that is rare. Boxed, for the sake of the other.
+    Otherwise(Box<Otherwise>),
+}
+
+/// In pieces, without a slot, or refused.
 #[derive(Debug)]
-pub(super) struct Submitted {
+pub(super) struct Otherwise {
     center: Arc<Center>,
     /// `None`: the whole at once.
-    pieces: Option<Box<Pieces>>,
+    pieces: Option<Pieces>,
     hand: Hand,
     how: How,
     /// The device was asked for by name: what it refuses is an error, not the CPU's.
@@ -32,7 +40,7 @@ enum Hand {
     /// The piece is with the device.
     Ticket(Ticket),
     /// The piece waits for a slot.
-    Waiting(Box<Room>),
+    Waiting(Room),
     Over,
 }
 
@@ -41,8 +49,7 @@ impl Submitted {
     ///
     /// # Safety
     /// - The memory of the operation's addresses stays valid, and is not used otherwise, until `poll` says `Ready` with anything but
-    ///   [`Failure::Quarantined`], or what [`abandon`](Self::abandon) is given is dropped.
-    #[inline]
+    ///   [`Failure::Quarantined`], or what `abandon` is given is dropped.
     pub(super) unsafe fn new(
         center: &Arc<Center>,
         device: &Device,
@@ -51,102 +58,89 @@ impl Submitted {
         demanded: bool,
     ) -> Result<Self, ()> {
         let budget = device.transfer_max(how.queue);
-        if operation.len() > budget {
-            // SAFETY: the caller's promise.
-            return unsafe { Self::in_pieces(center, device, operation, how, demanded) };
-        }
-        // SAFETY: says the caller.
-        let hand = match unsafe { device.flow.submit(operation, how, None) } {
-            Ok(ticket) => Hand::Ticket(ticket),
-            Err(refused) => Self::without_ticket(device, refused, demanded)?,
-        };
-        Ok(Self { center: Arc::clone(center), pieces: None, hand, how, demanded })
-    }
-
-    /// # Safety
-    /// As [`new`](Self::new).
-    #[cold]
-    unsafe fn in_pieces(
-        center: &Arc<Center>,
-        device: &Device,
-        operation: &Operation,
-        how: How,
-        demanded: bool,
-    ) -> Result<Self, ()> {
-        let pieces = Box::new(Pieces::new(operation, device.transfer_max(how.queue)));
+        let pieces = (operation.len() > budget).then(|| Pieces::new(operation, budget));
+        let first = pieces.as_ref().map_or(operation, Pieces::now);
         // SAFETY: says the caller; a piece is a part of the operation.
-        let hand = match unsafe { device.flow.submit(pieces.now(), how, None) } {
+        let hand = match unsafe { device.flow.submit(first, how, None) } {
+            Ok(ticket) if pieces.is_none() => return Ok(Self::Whole(ticket)),
             Ok(ticket) => Hand::Ticket(ticket),
-            Err(refused) => Self::without_ticket(device, refused, demanded)?,
+            Err(Refused::NoSlot) => Hand::Waiting(device.flow.room()),
+            Err(_) if demanded => Hand::Over,
+            Err(_) => return Err(()),
         };
-        Ok(Self { center: Arc::clone(center), pieces: Some(pieces), hand, how, demanded })
+        let center = Arc::clone(center);
+        Ok(Self::Otherwise(Box::new(Otherwise { center, pieces, hand, how, demanded })))
     }
+}
 
-    #[cold]
-    fn without_ticket(device: &Device, refused: Refused, demanded: bool) -> Result<Hand, ()> {
-        match refused {
-            Refused::NoSlot => Ok(Hand::Waiting(Box::new(device.flow.room()))),
-            _ if demanded => Ok(Hand::Over),
-            _ => Err(()),
-        }
-    }
-
-    /// With a ticket that was had together with others, for the whole operation.
-    #[inline]
-    pub(super) fn with(center: &Arc<Center>, how: How, demanded: bool, ticket: Ticket) -> Self {
-        Self { center: Arc::clone(center), pieces: None, hand: Hand::Ticket(ticket), how, demanded }
-    }
-
-    /// `whole` says what was submitted in the beginning.
+impl Submitted {
+    /// As [`poll_whole`], whichever it is.
     ///
     /// # Safety
-    /// - It says the same as then, and what was promised then holds.
-    #[inline]
+    /// As there.
     pub(super) unsafe fn poll(
         &mut self,
         whole: &mut dyn FnMut() -> Operation,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Verdict, Failure>> {
-        if let (Hand::Ticket(ticket), None) = (&mut self.hand, &self.pieces) {
-            // SAFETY: says the caller.
-            let verdict = match ready!(unsafe { ticket.poll(&mut *whole, cx.waker()) }) {
-                Settled::Done(verdict) => Ok(verdict),
-                // The ticket stays: it is abandoned with the buffers.
-                Settled::Failed(failure @ Failure::Quarantined { .. }) => return Poll::Ready(Err(failure)),
-                // SAFETY: says the caller.
-                settled => unsafe { self.settle(settled, &whole()) },
-            };
-            self.hand = Hand::Over;
-            return Poll::Ready(verdict);
+        // SAFETY, both: says the caller.
+        match self {
+            Self::Whole(ticket) => unsafe { poll_whole(ticket, whole, cx) },
+            Self::Otherwise(otherwise) => unsafe { otherwise.poll(whole, cx) },
         }
-        // SAFETY: says the caller.
-        unsafe { self.poll_on(whole, cx) }
     }
 
-    /// As [`poll`](Self::poll), with pieces or without a ticket.
+    /// Nobody waits any more: the buffers stay until the device has answered.
+    pub(super) fn abandon<T: Send + 'static>(self, buffers: T) {
+        match self {
+            Self::Whole(ticket) => ticket.abandon(move || Box::new(buffers)),
+            Self::Otherwise(otherwise) => otherwise.abandon(buffers),
+        }
+    }
+}
+
+/// What became of an operation that is wholly with the device; `whole` says what was submitted.
+///
+/// # Safety
+/// - It says the same as then, and what was promised then holds.
+pub(super) unsafe fn poll_whole(
+    ticket: &mut Ticket,
+    whole: &mut dyn FnMut() -> Operation,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Verdict, Failure>> {
+    // SAFETY: says the caller.
+    match ready!(unsafe { ticket.poll(&mut *whole, cx.waker()) }) {
+        Settled::Done(verdict) => Poll::Ready(Ok(verdict)),
+        // SAFETY: says the caller.
+        settled => Poll::Ready(unsafe { settle(settled, &whole()) }),
+    }
+}
+
+impl Otherwise {
+    /// As [`poll_whole`].
     ///
     /// # Safety
     /// As there.
-    #[cold]
-    unsafe fn poll_on(
+    pub(super) unsafe fn poll(
         &mut self,
         whole: &mut dyn FnMut() -> Operation,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Verdict, Failure>> {
         loop {
-            let piece = self.pieces.as_deref().map_or_else(&mut *whole, |pieces| *pieces.now());
+            let piece = self.pieces.as_ref().map_or_else(&mut *whole, |pieces| *pieces.now());
             let verdict = match &mut self.hand {
                 Hand::Ticket(ticket) => {
                     // SAFETY: says the caller; the piece is what was submitted last.
                     let settled = ready!(unsafe { ticket.poll(|| piece, cx.waker()) });
+                    // The ticket stays: it is abandoned with the buffers.
                     if let Settled::Failed(failure @ Failure::Quarantined { .. }) = settled {
                         return Poll::Ready(Err(failure));
                     }
                     // SAFETY: as above.
-                    unsafe { self.settle(settled, &piece) }
+                    unsafe { settle(settled, &piece) }
                 }
                 Hand::Waiting(room) => {
-                    ready!(Pin::new(&mut **room).poll(cx));
+                    ready!(Pin::new(&mut *room).poll(cx));
                     room.again();
                     // SAFETY: says the caller.
                     match unsafe { self.submit(&piece) } {
@@ -173,8 +167,8 @@ impl Submitted {
                 return Poll::Ready(Ok(verdict));
             }
             // The next piece; if no queue takes it, the loop comes to it again as to one that waits for a slot.
-            self.hand = Hand::Waiting(Box::new(self.device().flow.room()));
-            let Some(next) = self.pieces.as_deref().map(|pieces| *pieces.now()) else { continue };
+            self.hand = Hand::Waiting(self.device().flow.room());
+            let Some(next) = self.pieces.as_ref().map(|pieces| *pieces.now()) else { continue };
             // SAFETY: says the caller; a piece is a part of the operation.
             if let Some(verdict) = unsafe { self.submit(&next) } {
                 let done = match (verdict, &mut self.pieces) {
@@ -186,6 +180,13 @@ impl Submitted {
                     return Poll::Ready(verdict);
                 }
             }
+        }
+    }
+
+    /// Nobody waits any more: the buffers stay until the device has answered.
+    pub(super) fn abandon<T: Send + 'static>(self, buffers: T) {
+        if let Hand::Ticket(ticket) = self.hand {
+            ticket.abandon(move || Box::new(buffers));
         }
     }
 
@@ -208,47 +209,33 @@ impl Submitted {
             Err(Refused::Closed) => Some(Err(Failure::Shutdown)),
             Err(_) if self.demanded => Some(Err(no_device("its work queue went away, or does not take the operation"))),
             // SAFETY: as promised; no device has it.
-            Err(_) => Some(unsafe { self.finish(piece) }),
+            Err(_) => Some(unsafe { cpu::perform(piece, self.center.stores(piece.len())) }),
         }
     }
+}
 
-    /// What the device has not (quite) done.
-    ///
-    /// # Safety
-    /// As `poll`; the device is done with the piece.
-    #[cold]
-    unsafe fn settle(&self, settled: Settled, piece: &Operation) -> Result<Verdict, Failure> {
-        let (verdict, write_back) = match settled {
-            Settled::Done(verdict) => (verdict, false),
-            Settled::WriteBack(verdict) => (verdict, true),
-            Settled::Failed(failure) => return Err(failure),
-            Settled::NeverRan => unreachable!("it waits for no others"),
+/// What the device has not (quite) done.
+///
+/// # Safety
+/// As [`poll_whole`]; the device is done with the piece.
+#[cold]
+unsafe fn settle(settled: Settled, piece: &Operation) -> Result<Verdict, Failure> {
+    let (verdict, write_back) = match settled {
+        Settled::Done(verdict) => (verdict, false),
+        Settled::WriteBack(verdict) => (verdict, true),
+        Settled::Failed(failure) => return Err(failure),
+        Settled::NeverRan => unreachable!("it waits for no others"),
+        Settled::OnCpu { rest, write_back, streamed } => {
+            let stores = if streamed { Stores::Streamed } else { Stores::Plain };
             // SAFETY: says the caller; what is left is a part of the piece.
-            Settled::OnCpu { rest, write_back } => (rest.lift(unsafe { self.finish(&rest.operation) }?), write_back),
-        };
-        if write_back {
-            // SAFETY: says the caller.
-            unsafe { durable::write_back(piece) };
+            (rest.lift(unsafe { cpu::perform(&rest.operation, stores) }?), write_back)
         }
-        Ok(verdict)
-    }
-
-    /// What is left, on the CPU.
-    ///
-    /// # Safety
-    /// As `settle`.
-    unsafe fn finish(&self, rest: &Operation) -> Result<Verdict, Failure> {
+    };
+    if write_back {
         // SAFETY: says the caller.
-        unsafe { cpu::perform(rest, self.center.stores(rest.len())) }
+        unsafe { durable::write_back(piece) };
     }
-
-    /// Nobody waits any more: the buffers stay until the device has answered.
-    pub(super) fn abandon<T: Send + 'static>(self, buffers: T) {
-        match self.hand {
-            Hand::Ticket(ticket) => ticket.abandon(move || Box::new(buffers)),
-            Hand::Waiting(_) | Hand::Over => {}
-        }
-    }
+    Ok(verdict)
 }
 
 fn no_device(why: &str) -> Failure {

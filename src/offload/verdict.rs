@@ -1,8 +1,10 @@
 //! What an operation found out, the same from every engine.
 
 /// The answer of an operation that was carried out.
+// Words, not bytes: a future that holds one is moved in registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[repr(u64)]
 pub enum Verdict {
     /// Done; there is nothing to find out.
     Done,

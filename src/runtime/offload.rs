@@ -57,7 +57,7 @@ pub(super) fn center(
     let defaults = Settings::default();
     let timeout = config.timeout.unwrap_or(defaults.timeout);
     let batching = config.batching(shared.settings.wait.max_added);
-    let settings = Settings { lanes: shared.lanes().len(), batching, timeout };
+    let settings = Settings { lanes: shared.lanes().len(), batching, timeout, streamed_from };
     // Without memory for records there is no device; the CPU needs none.
     let flow = queues.and_then(|queues| Flow::new(queues, settings).ok());
     let router = || Router::new(Costs::STARTING, streamed_from);

@@ -15,7 +15,9 @@ mod real {
     pub(crate) use parking_lot::Mutex;
     pub(crate) use std::sync::Arc;
     pub(crate) mod atomic {
-        pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+        pub(crate) use std::sync::atomic::{
+            AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        };
     }
 
     /// `std`'s `UnsafeCell` behind loom's interface: access only inside a closure, so that loom can see how long it lasts.
@@ -43,7 +45,10 @@ mod model {
     pub(crate) use loom::cell::UnsafeCell;
     pub(crate) use loom::sync::Arc;
     pub(crate) mod atomic {
-        pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+        #[allow(unused_imports)] // models have a part of what uses them
+        pub(crate) use loom::sync::atomic::{
+            AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        };
     }
 
     /// loom's mutex with `parking_lot`'s face (no poison).

@@ -23,6 +23,52 @@ pub(crate) struct Manner {
     pub(crate) block_on_fault: bool,
 }
 
+/// What is to be remembered of an operation that was prepared, in one word, for whoever keeps many of them: its [`Manner`], whether the CPU has to write back, and
+/// two bytes of the keeper's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Note(u64);
+
+impl Note {
+    const OWN: u64 = 0xffff;
+    const INTENT_SHIFT: u32 = 16;
+    const BLOCK_ON_FAULT: u64 = 1 << 18;
+    const WRITE_BACK: u64 = 1 << 19;
+
+    /// With zero for the keeper's own.
+    #[inline]
+    pub(crate) const fn new(manner: Manner, write_back: bool) -> Self {
+        let block_on_fault = if manner.block_on_fault { Self::BLOCK_ON_FAULT } else { 0 };
+        let write_back = if write_back { Self::WRITE_BACK } else { 0 };
+        Self((manner.intent as u64) << Self::INTENT_SHIFT | block_on_fault | write_back)
+    }
+    /// With these bits for the keeper's own, which were zero.
+    #[inline(always)]
+    pub(crate) const fn with_own(self, own: u64) -> Self {
+        debug_assert!(own <= Self::OWN);
+        Self(self.0 | own)
+    }
+    /// With the keeper's own raised by this.
+    pub(crate) const fn raised(self, by: u16) -> Self {
+        Self(self.0 & !Self::OWN | self.own().wrapping_add(by) as u64)
+    }
+    /// The keeper's own.
+    #[inline(always)]
+    pub(crate) const fn own(self) -> u16 {
+        self.0 as u16
+    }
+    pub(crate) const fn manner(self) -> Manner {
+        let intent = match self.0 >> Self::INTENT_SHIFT & 0b11 {
+            0 => Intent::Soon,
+            1 => Intent::Cold,
+            _ => Intent::Durable,
+        };
+        Manner { intent, block_on_fault: self.0 & Self::BLOCK_ON_FAULT != 0 }
+    }
+    pub(crate) const fn write_back(self) -> bool {
+        self.0 & Self::WRITE_BACK != 0
+    }
+}
+
 /// A descriptor, and what it leaves to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prepared {

@@ -235,3 +235,14 @@ fn blocking_is_for_those_who_ask_where_the_queue_lets_them() {
         assert_eq!(flags.contains(Flags::BOF), set);
     }
 }
+
+#[test]
+fn a_note_says_what_it_was_made_of() {
+    for intent in [Intent::Soon, Intent::Cold, Intent::Durable] {
+        for (block_on_fault, write_back) in [(false, false), (false, true), (true, false), (true, true)] {
+            let manner = Manner { intent, block_on_fault };
+            let note = Note::new(manner, write_back).with_own(0x2a).raised(0x100).raised(0x100);
+            assert_eq!((note.manner(), note.write_back(), note.own()), (manner, write_back, 0x22a));
+        }
+    }
+}

@@ -19,7 +19,7 @@ pub(crate) use set::OPENINGS_MAX;
 pub(crate) use set::{QueueId, Queues};
 
 use super::abi::{Descriptor, GenCap, OpCap, Version};
-use super::portal::{Death, Drained, NotDrained, Portal, Submitted};
+use super::portal::{Death, Direct, Drained, NotDrained, Portal, Submitted};
 use crate::sync::Mutex;
 
 /// What a queue takes: the work queue's own limits where it has some, else its device's.
@@ -43,10 +43,14 @@ pub(crate) struct Limits {
 pub(crate) struct Queue {
     /// Not dropped while something is outstanding: see `Drop`.
     portal: ManuallyDrop<Box<dyn Portal>>,
+    /// The portal's way without a call, if it has one. Good for as long as the portal is there, which is as long as the queue.
+    direct: Option<Direct>,
     limits: Limits,
     copies: copies::Copies,
     credits: Credits,
     health: Health,
+    /// Which opening it is; set when it is added to [`Queues`].
+    id: QueueId,
     name: Box<str>,
     node: Option<u32>,
     /// Held by whoever closes it.
@@ -58,13 +62,16 @@ impl Queue {
     pub(crate) fn new(name: &str, node: Option<u32>, limits: Limits, portal: Box<dyn Portal>) -> Self {
         let credits = Credits::new(limits.in_flight_max);
         let copies = copies::Copies::new(&limits);
+        let direct = portal.direct();
         let portal = ManuallyDrop::new(portal);
         Self {
             portal,
+            direct,
             limits,
             copies,
             credits,
             health: Health::new(),
+            id: QueueId::from_index(0),
             name: name.into(),
             node,
             closing: Mutex::new(()),
@@ -79,7 +86,7 @@ impl Queue {
     /// As [`Portal::submit`]; what it says about a dedicated queue's size is kept here.
     #[inline]
     pub(crate) unsafe fn submit(&self, descriptor: &Descriptor) -> Submitted {
-        if self.credits.take(1) == 0 {
+        if !self.credits.take_one() {
             return Submitted::Full;
         }
         // SAFETY: the caller's promise; the credit keeps the queue from overflowing.
@@ -88,6 +95,13 @@ impl Queue {
             self.not_accepted(1, submitted);
         }
         submitted
+    }
+
+    /// The way past [`submit`](Self::submit), for those that take [a credit](Self::credits) themselves and have seen that this is the process that opened
+    /// the queue. `None`: there is none.
+    #[inline(always)]
+    pub(crate) fn direct(&self) -> Option<Direct> {
+        self.direct
     }
 
     /// As [`submit`](Self::submit), in order, with a credit each: how many were accepted, and why it stopped.
@@ -161,16 +175,24 @@ impl Queue {
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
+    #[inline]
     pub(crate) fn credits(&self) -> &Credits {
         &self.credits
     }
+    #[inline]
     pub(crate) fn health(&self) -> &Health {
         &self.health
+    }
+    /// Which opening it is.
+    #[inline]
+    pub(crate) fn id(&self) -> QueueId {
+        self.id
     }
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
     /// The NUMA node of the device; `None`: not known, so any.
+    #[inline]
     pub(crate) fn node(&self) -> Option<u32> {
         self.node
     }

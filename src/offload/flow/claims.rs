@@ -5,7 +5,7 @@
 //!
 //! - *DORMANT*: the reaper has stopped looking. Whoever takes a slot clears it in the same step, and then owes the reaper a call.
 //! - *WAITERS*: somebody waits for a slot. Whoever gives one back sees it in the same step, and then owes the waiters a look.
-//! - *STIRRED*: a slot was taken, or used again by its holder. The other bits would not show it: a slot that was given back and taken again looks as
+//! - *CALM*: since the reaper last tried to sleep, no slot was taken, nor used again by its holder. The other bits would not show it: a slot that was given back and taken again looks as
 //!   if nothing had been, and the reaper, which sleeps beside slots whose operations are over, could fall asleep beside one that was published after
 //!   it had looked.
 //! - *RETIRED*: nobody takes a slot any more. Whoever gives back the last one sees it.
@@ -22,7 +22,7 @@ const ALL: u64 = (1 << SLOTS) - 1;
 const WAITERS: u64 = 1 << 60;
 const RETIRED: u64 = 1 << 61;
 const DORMANT: u64 = 1 << 62;
-const STIRRED: u64 = 1 << 63;
+const CALM: u64 = 1 << 63;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -52,13 +52,57 @@ pub(crate) struct Released {
 
 impl Claims {
     pub(crate) fn new() -> Self {
-        Self(AtomicU64::new(0))
+        Self(AtomicU64::new(CALM))
     }
 
     /// Takes one slot.
     #[inline]
     pub(crate) fn claim(&self) -> Claim {
         self.claim_by(|free| free & free.wrapping_neg())
+    }
+
+    /// As [`claim`](Self::claim), for the way that is to be short: the slot's number, and nobody has to be called. `None`: ask `claim`; the reaper
+    /// sleeps or tries to, or something else is unusual, or somebody else took or gave a slot at this very moment.
+    #[inline(always)]
+    pub(crate) fn claim_one(&self) -> Option<u32> {
+        // Relaxed: the exchange decides.
+        let word = self.0.load(Relaxed);
+        // Flags are above the slots, and all of them are rare: CALM and DORMANT are for the first that is taken after a pause to clear.
+        if word >= ALL {
+            return None;
+        }
+        // Acquire: as in `claim_by`. The lowest bit that is clear is set.
+        match self.0.compare_exchange(word, word | (word + 1), Acquire, Relaxed) {
+            Ok(_) => Some((!word).trailing_zeros()),
+            Err(_) => None,
+        }
+    }
+
+    /// Takes `COUNT` slots that follow each other, the lowest such, as [`claim_one`](Self::claim_one). The number of the first.
+    #[cfg(not(twolane_loom))] // a model's page is too small
+    #[inline(always)]
+    pub(crate) fn claim_run<const COUNT: u32>(&self) -> Option<u32> {
+        // Relaxed: the exchange decides.
+        let word = self.0.load(Relaxed);
+        if word >= ALL {
+            return None;
+        }
+        // A bit of `starts` says that so many slots from there on are free: doubled until there are enough.
+        let (mut starts, mut known) = (!word & ALL, 1);
+        while known < COUNT {
+            let step = if COUNT - known < known { COUNT - known } else { known };
+            starts &= starts >> step;
+            known += step;
+        }
+        if starts == 0 {
+            return None;
+        }
+        let first = starts.trailing_zeros();
+        // Acquire: as in `claim_by`.
+        match self.0.compare_exchange(word, word | ((1 << COUNT) - 1) << first, Acquire, Relaxed) {
+            Ok(_) => Some(first),
+            Err(_) => None,
+        }
     }
 
     /// Takes up to `wanted` slots, at least one.
@@ -84,7 +128,7 @@ impl Claims {
             }
             // Acquire: the slot's last holder is done with it; partner is the Release in `release`. Lock-free: a failure means that somebody
             // else took or gave.
-            match self.0.compare_exchange_weak(word, (word | slots | STIRRED) & !DORMANT, Acquire, Relaxed) {
+            match self.0.compare_exchange_weak(word, (word | slots) & !(DORMANT | CALM), Acquire, Relaxed) {
                 Ok(_) => return Claim::Taken { slots, rouse: word & DORMANT != 0 },
                 Err(now) => word = now,
             }
@@ -114,23 +158,23 @@ impl Claims {
     /// does this at a time.
     #[must_use]
     pub(crate) fn fall_asleep(&self, look: Look) -> bool {
-        if look.0 & STIRRED != 0 {
+        if look.0 & CALM == 0 {
             // Relaxed: an update, so the next look sees through it to the Release in `rouse`, or to whatever came before a claim.
-            self.0.fetch_and(!STIRRED, Relaxed);
+            self.0.fetch_or(CALM, Relaxed);
             return false;
         }
         // Relaxed: nothing is published; the claim that clears the bit comes later in this word's order and is told so.
         self.0.compare_exchange(look.0, look.0 | DORMANT, Relaxed, Relaxed).is_ok()
     }
 
-    /// *STIRRED*, for a slot that is held already and was published again. `true`: the reaper was asleep, call it.
+    /// Not *CALM*, for a slot that is held already and was published again. `true`: the reaper was asleep, call it.
     #[must_use]
     pub(crate) fn rouse(&self) -> bool {
         // Relaxed: the exchange decides.
         let mut word = self.0.load(Relaxed);
         loop {
             // Release: the slot's state; partner is the Acquire in `look`.
-            match self.0.compare_exchange_weak(word, (word | STIRRED) & !DORMANT, Release, Relaxed) {
+            match self.0.compare_exchange_weak(word, word & !(DORMANT | CALM), Release, Relaxed) {
                 Ok(_) => return word & DORMANT != 0,
                 Err(now) => word = now,
             }
@@ -226,6 +270,34 @@ mod tests {
         assert_eq!(taken(claims.claim_many(100)).count_ones(), SLOTS - 5, "as many as there are");
         assert_eq!(claims.claim(), Claim::Full);
         assert_eq!(claims.claim_many(2), Claim::Full);
+        assert_eq!(claims.claim_one(), None);
+        let _ = claims.release(1 << 7 | 1 << 9);
+        assert_eq!(claims.claim_one(), Some(7), "the lowest, by its number");
+        assert!(fell_asleep(&claims));
+        assert_eq!((claims.claim_one(), claims.claim_run::<1>()), (None, None), "somebody has to be called");
+        assert_eq!(claims.claim(), Claim::Taken { slots: 1 << 9, rouse: true });
+    }
+
+    #[test]
+    fn a_run_is_the_lowest_that_is_long_enough() {
+        let claims = Claims::new();
+        assert_eq!((claims.claim_run::<3>(), claims.claim_one()), (None, None), "calm");
+        let _ = claims.release(taken(claims.claim()));
+        assert_eq!(claims.claim_run::<3>(), Some(0));
+        assert_eq!(claims.claim_run::<9>(), Some(3));
+        let _ = claims.release(0b110 | 0b111 << 5);
+        assert_eq!(claims.claim_run::<2>(), Some(1));
+        assert_eq!(claims.claim_run::<4>(), Some(12), "5 to 7 are too few");
+        assert_eq!(claims.claim_run::<3>(), Some(5));
+        assert_eq!(claims.look().slots(), (1 << 16) - 1);
+        assert_eq!(
+            [claims.claim_run::<16>(), claims.claim_run::<16>(), claims.claim_run::<16>()],
+            [Some(16), Some(32), None]
+        );
+        assert_eq!((claims.claim_run::<11>(), claims.claim_run::<1>()), (Some(48), Some(59)));
+        assert_eq!((claims.claim_run::<1>(), claims.claim_one()), (None, None), "full");
+        let _ = claims.release(1 << 59 | 1 << 57);
+        assert_eq!((claims.claim_run::<2>(), claims.claim_run::<1>()), (None, Some(57)));
     }
 
     #[test]
@@ -279,7 +351,7 @@ mod tests {
         let claims = Claims::new();
         let slots = taken(claims.claim_many(2));
         assert!(!claims.retire());
-        assert_eq!(claims.claim(), Claim::Retired);
+        assert_eq!((claims.claim(), claims.claim_one(), claims.claim_run::<2>()), (Claim::Retired, None, None));
         assert!(!claims.expect_waiters());
         assert!(!claims.release(1).emptied && claims.release(slots & !1).emptied);
         assert!(!claims.retire(), "told already");

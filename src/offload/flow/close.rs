@@ -5,7 +5,7 @@
 use super::claims::{Claim, numbers};
 use super::core::Core;
 use super::memory::LIST_LEN;
-use super::page::{Child, PageRef};
+use super::page::PageRef;
 use super::slot::Origin;
 use super::state::Over;
 use super::submit::batch_descriptor;
@@ -74,22 +74,19 @@ fn together(page: PageRef, queue: &Queue, id: QueueId, slots: u64) -> (u64, Subm
     // The reaper is awake, or was called: it does not sleep beside the live slots that are being submitted here.
     let batch = own.trailing_zeros();
     let list = page.memory.list(batch);
-    let mut count = 0;
-    for slot in numbers(slots) {
+    for (at, slot) in numbers(slots).enumerate() {
         // SAFETY: in bounds (a part has at most LIST_LEN), aligned; the descriptor is ours with its bit, the list with its slot.
-        unsafe { list.add(count).copy_from_nonoverlapping(page.memory.descriptor(slot), 1) };
+        unsafe { list.add(at).copy_from_nonoverlapping(page.memory.descriptor(slot), 1) };
         let here = page.slot(slot);
-        here.set_origin(Origin { queue: id.index(), credit: false });
-        page.set_child(batch, count, Child::new(slot, here.look().life()));
-        count += 1;
+        here.set_origin(Origin::child(id.index(), batch));
     }
     // SAFETY: the children are published, their list is complete, the batch's slot is ours.
-    match unsafe { submit_batch(page, queue, id, batch, count) } {
+    match unsafe { submit_batch(page, queue, id, batch, slots) } {
         Submitted::Accepted => (slots, Submitted::Accepted),
         not => {
             page.release(own);
             for slot in numbers(slots) {
-                page.slot(slot).set_origin(Origin { queue: id.index(), credit: true });
+                page.slot(slot).set_origin(Origin::alone(id.index()));
             }
             (0, not)
         }
@@ -99,15 +96,16 @@ fn together(page: PageRef, queue: &Queue, id: QueueId, slots: u64) -> (u64, Subm
 /// Publishes and submits a batch whose list and children are in place. If it was not accepted, its slot is held again, by the caller.
 ///
 /// # Safety
-/// `batch` is a slot that the caller holds, with `count` (2 to [`LIST_LEN`]) descriptors in its list, whose operations are published and for which
+/// `batch` is a slot that the caller holds, with a descriptor in its list for each of `children` (2 to [`LIST_LEN`] slots, as bits), which are published, and for which
 /// [`Portal::submit`](crate::offload::dsa::portal::Portal::submit)'s promise holds.
 #[inline]
-pub(super) unsafe fn submit_batch(page: PageRef, queue: &Queue, id: QueueId, batch: u32, count: usize) -> Submitted {
+pub(super) unsafe fn submit_batch(page: PageRef, queue: &Queue, id: QueueId, batch: u32, children: u64) -> Submitted {
     let record = page.memory.record(batch);
     page.memory.clear_record(batch);
     let slot = page.slot(batch);
-    slot.set_origin(Origin { queue: id.index(), credit: true });
-    slot.publish_batch(count as u32);
+    slot.set_origin(Origin::alone(id.index()));
+    slot.publish_batch(children);
+    let count = children.count_ones() as usize;
     let descriptor = batch_descriptor(page.memory.list(batch), count, record.address());
     // SAFETY: the caller's promise; the record is zeroed and the slot's own; the list stays until the batch's record is written, since the
     // slot is given back only then.
@@ -142,7 +140,7 @@ pub(super) fn unrun(page: PageRef, slots: u64) {
     for slot in numbers(slots) {
         let here = page.slot(slot);
         // No credit: it has none while it waits in the backlog.
-        let none = Origin { credit: false, ..here.origin() };
+        let none = here.origin().without_credit();
         let outcome = here.over(here.look(), Over::Unrun);
         page.carry_out(slot, none, outcome);
     }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -30,16 +30,20 @@ pub(crate) struct Settings {
     pub(crate) batching: Batching,
     /// See [`TIMEOUT`].
     pub(crate) timeout: Duration,
+    /// From so many bytes on, the CPU stores past the caches what it finishes.
+    pub(crate) streamed_from: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { lanes: 1, batching: Batching::default(), timeout: TIMEOUT }
+        Self { lanes: 1, batching: Batching::default(), timeout: TIMEOUT, streamed_from: usize::MAX }
     }
 }
 
 /// See the module's documentation.
 pub(crate) struct Core {
+    /// No other core of this process has it, before or after.
+    number: u64,
     pub(super) queues: Queues,
     /// One a lane, then those of foreign threads. Replaced, never null after `open`.
     pages: Box<[AtomicPtr<Page>]>,
@@ -61,7 +65,13 @@ pub(crate) struct Core {
 thread_local! {
     /// Which page the thread submits with: a lane's number, or one of the foreign ones.
     static SEAT: Cell<u32> = const { Cell::new(UNSEATED) };
+    /// The page of that seat, in the flow that the thread used last: the core's number, and the page. A page that was replaced since is found out when a
+    /// slot of it is asked for.
+    static LAST: Cell<(u64, *mut Page)> = const { Cell::new((NO_CORE, std::ptr::null_mut())) };
 }
+
+/// The number of no core.
+const NO_CORE: u64 = 0;
 
 const UNSEATED: u32 = u32::MAX;
 /// Set in seats that are numbered from the first foreign page on.
@@ -71,6 +81,7 @@ const FOREIGN: u32 = 1 << 31;
 pub(crate) fn sit_on(lane: usize) {
     // Lanes are fewer than 2^31: each has a cpu.
     SEAT.set(lane as u32 & !FOREIGN);
+    LAST.set((NO_CORE, std::ptr::null_mut()));
 }
 
 #[cold]
@@ -85,8 +96,11 @@ fn sit_down() -> u32 {
 impl Core {
     /// Makes the pages.
     pub(super) fn open(queues: Queues, settings: Settings) -> io::Result<Arc<Self>> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(NO_CORE + 1);
         let count = settings.lanes + FOREIGN_PAGES;
         let core = Arc::new(Self {
+            // Relaxed: any number that is nobody else's.
+            number: NUMBERS.fetch_add(1, Relaxed),
             queues,
             pages: (0..count).map(|_| AtomicPtr::default()).collect(),
             all: Mutex::default(),
@@ -116,18 +130,29 @@ impl Core {
         Ok(page)
     }
 
-    /// The page that the calling thread submits with.
+    /// The page that the calling thread submits with. It may be retired, and another one in its place: see [`page_now`](Self::page_now).
     #[inline]
     pub(super) fn page(&self) -> PageRef {
+        match LAST.try_with(Cell::get) {
+            // SAFETY: from `page_now` of this very core, since the number is nobody else's; its pages live as long as it does, and the caller has it.
+            Ok((core, page)) if core == self.number => unsafe { PageRef::from_ptr(page) },
+            _ => self.page_now(),
+        }
+    }
+
+    /// The page that the calling thread's seat has now.
+    #[cold]
+    pub(super) fn page_now(&self) -> PageRef {
         // While the thread's locals are being destroyed it has no seat: any will do.
         let seat = SEAT.try_with(Cell::get).unwrap_or(FOREIGN);
         let seat = if seat == UNSEATED { sit_down() } else { seat };
         let at =
             if seat & FOREIGN == 0 && (seat as usize) < self.pages.len() { seat as usize } else { self.foreign(seat) };
-        self.page_on(at)
+        let page = self.page_on(at);
+        let _ = LAST.try_with(|last| last.set((self.number, page.as_ptr())));
+        page
     }
 
-    #[cold]
     fn foreign(&self, seat: u32) -> usize {
         // A lane of a larger runtime is a foreign thread here.
         self.settings.lanes + (seat & !FOREIGN) as usize % FOREIGN_PAGES

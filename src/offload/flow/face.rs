@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
+#[cfg(doc)]
+use super::TOGETHER;
 use super::close;
 use super::core::{Core, Settings};
 use super::counters::Totals;
@@ -14,9 +16,9 @@ use super::room::Room;
 use super::shutdown::{self, Report};
 use super::submit::{How, Refused};
 use super::ticket::Ticket;
-use crate::offload::Operation;
 use crate::offload::dsa::portal::{Drained, NotDrained};
-use crate::offload::dsa::queue::{QueueId, Queues};
+use crate::offload::dsa::queue::{Queue, QueueId, Queues};
+use crate::offload::{Intent, Operation};
 
 /// Everything between the router and the portals. Shared by lanes, foreign threads and futures; dropped (and not shut down), it takes nothing new, and
 /// goes when the last ticket does.
@@ -38,6 +40,7 @@ impl Flow {
     }
 
     /// The queues, old openings too.
+    #[inline]
     pub(crate) fn queues(&self) -> &Queues {
         &self.0.queues
     }
@@ -58,6 +61,41 @@ impl Flow {
     pub(crate) unsafe fn submit(&self, op: &Operation, how: How, waker: Option<&Waker>) -> Result<Ticket, Refused> {
         // SAFETY: the caller's promise.
         unsafe { self.0.submit(op, how, waker) }
+    }
+
+    /// A copy, submitted at once to the only queue that there is if that `may_go`, and without a look at anything that is not as it nearly always is. `None`: nothing
+    /// was done, and [`submit`](Self::submit) knows why.
+    ///
+    /// # Safety
+    /// As [`submit`](Self::submit).
+    #[inline(always)]
+    pub(crate) unsafe fn submit_copy(
+        &self,
+        may_go: impl FnOnce(&Queue) -> bool,
+        copy: (*const u8, *mut u8, usize),
+        intent: Intent,
+    ) -> Option<Ticket> {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.submit_copy(may_go, copy, intent) }
+    }
+
+    /// The first of these copies, together in one batch to the only queue that there is, as many as `go` there: as [`submit_copy`](Self::submit_copy) each, of which
+    /// says `copy_of`. Each one's ticket is `put`. How many: 0 if nothing was done; fewer than [`TOGETHER`] if there are no more, or if the next one is
+    /// unusual.
+    ///
+    /// # Safety
+    /// As [`submit`](Self::submit), for each; and `copy_of` and `put` do not fork.
+    #[inline(always)]
+    pub(crate) unsafe fn submit_copies<T>(
+        &self,
+        go: impl Fn(&Queue, &mut [T]) -> usize,
+        intent: Intent,
+        copies: &mut [T],
+        copy_of: impl Fn(&mut T) -> Option<(*const u8, *mut u8, usize)>,
+        put: impl Fn(&mut T, Ticket),
+    ) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.submit_copies(go, intent, copies, copy_of, put) }
     }
 
     /// Submits operations together, in batches where the queue takes them, in their order; `how.gather` does not matter. Each ticket goes to `sink`.

@@ -6,13 +6,13 @@
 use super::claims::{Claim, numbers};
 use super::close;
 use super::core::Core;
-use super::page::Child;
 use super::slot::Origin;
 use super::submit::{How, write};
 use super::ticket::Ticket;
 use crate::offload::Operation;
 use crate::offload::dsa::abi::Flags;
 use crate::offload::dsa::portal::Submitted;
+use crate::offload::dsa::prepare::Note;
 
 /// Why a batch was not submitted. Nothing of it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,15 +70,14 @@ impl Core {
             }
         }
         if result.is_ok() {
-            for (at, slot) in numbers(children).enumerate() {
+            for slot in numbers(children) {
                 page.memory.clear_record(slot);
                 let here = page.slot(slot);
-                here.set_origin(Origin { queue: how.queue.index(), credit: false });
-                let life = here.publish(None).life();
-                page.set_child(batch, at, Child::new(slot, life));
+                here.set_origin(Origin::child(how.queue.index(), batch));
+                let _ = here.publish(None);
             }
             // SAFETY: the children are published, the caller's promise holds for them, their list is complete, the batch's slot is ours.
-            result = match unsafe { close::submit_batch(page, queue, how.queue, batch, operations.len()) } {
+            result = match unsafe { close::submit_batch(page, queue, how.queue, batch, children) } {
                 Submitted::Accepted => Ok(()),
                 Submitted::Full => Err(NotTogether::Now),
                 Submitted::Dead(_) => Err(NotTogether::Ever),
@@ -96,7 +95,8 @@ impl Core {
         }
         result?;
         for slot in numbers(children) {
-            sink(Ticket::new(page, slot, how, write_back >> slot & 1 != 0).in_order());
+            let note = Note::new(how.manner, write_back >> slot & 1 != 0);
+            sink(Ticket::new(page, slot, note).in_order());
         }
         Ok(())
     }

@@ -9,6 +9,7 @@
 //! have moved one of the two elsewhere.
 
 use std::io;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,6 +27,50 @@ const LIST_BYTES: usize = LIST_LEN * size_of::<Descriptor>();
 const ALL_BYTES: usize = RECORD_BYTES + DESCRIPTOR_BYTES + RECORDS * LIST_BYTES;
 
 const _: () = assert!(RECORD_BYTES == 4096, "the records are one page, for the device's translations and for mlock");
+
+/// Where a slot is in the arrays of its page, all of which have a line a slot: the offset of that line, in bytes. A way to name a slot that needs no
+/// shift at each use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Line(u32);
+
+/// Bytes of a line.
+const LINE: u32 = 64;
+const _: () = assert!(size_of::<CompletionSlot>() == LINE as usize && size_of::<Descriptor>() == LINE as usize);
+
+impl Line {
+    /// The bits of a word that a line takes; it is 0 in all others.
+    pub(crate) const BITS: u32 = (RECORDS as u32 - 1) * LINE;
+
+    /// Of a slot's number, which is below [`RECORDS`].
+    #[inline(always)]
+    pub(crate) const fn of(slot: u32) -> Self {
+        debug_assert!(slot < RECORDS as u32);
+        Self(slot * LINE)
+    }
+    /// Of a word that has it among other things.
+    #[inline(always)]
+    pub(crate) const fn of_bits(word: u32) -> Self {
+        Self(word & Self::BITS)
+    }
+    #[inline(always)]
+    pub(crate) const fn bits(self) -> u32 {
+        self.0
+    }
+    #[inline(always)]
+    pub(crate) const fn slot(self) -> u32 {
+        self.0 / LINE
+    }
+    /// The one after it; after the last there is none.
+    #[inline(always)]
+    pub(crate) const fn next(self) -> Self {
+        debug_assert!(self.slot() + 1 < RECORDS as u32);
+        Self(self.0 + LINE)
+    }
+    #[inline(always)]
+    pub(crate) const fn offset(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -67,11 +112,29 @@ impl Memory {
         unsafe { self.0.cast::<CompletionSlot>().add(slot as usize).as_ref() }
     }
 
+    /// As [`record`](Self::record).
+    #[inline(always)]
+    pub(crate) fn record_at(&self, line: Line) -> &CompletionSlot {
+        self.records().at(line)
+    }
+
+    /// All of them, for whoever goes through several.
+    #[inline(always)]
+    pub(crate) fn records(&self) -> Records<'_> {
+        Records(self.0, PhantomData)
+    }
+
     /// Zeroes the record of a slot whose holder the caller is, all of its 32 bytes, in four stores. The reaper may be looking at the status of the life
     /// before.
     #[inline]
     pub(crate) fn clear_record(&self, slot: u32) {
-        let words = std::ptr::from_ref(self.record(slot)).cast::<[AtomicU64; 4]>();
+        Self::clear(self.record(slot));
+    }
+
+    /// As [`clear_record`](Self::clear_record), of a record that was found before.
+    #[inline(always)]
+    pub(crate) fn clear(record: &CompletionSlot) {
+        let words = std::ptr::from_ref(record).cast::<[AtomicU64; 4]>();
         // SAFETY: the record is 32 bytes of atomics, aligned to 64, of which every bit pattern is valid; they live as long as `self`. Others access them
         // atomically, in parts; x86, Arm and RISC-V order such accesses as those of the parts.
         for word in unsafe { &*words } {
@@ -97,6 +160,18 @@ impl Memory {
             let lists = self.0.add(RECORD_BYTES + DESCRIPTOR_BYTES);
             lists.add(slot as usize * LIST_BYTES).cast::<Descriptor>().as_ptr()
         }
+    }
+}
+
+/// The records of a page, by address: which a compiler need not load again after each store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Records<'a>(NonNull<u8>, PhantomData<&'a Memory>);
+
+impl<'a> Records<'a> {
+    #[inline(always)]
+    pub(crate) fn at(self, line: Line) -> &'a CompletionSlot {
+        // SAFETY: as in `Memory::record`, of the memory that this is borrowed from; a line's offset is within the records, which are lines.
+        unsafe { self.0.add(line.offset()).cast::<CompletionSlot>().as_ref() }
     }
 }
 

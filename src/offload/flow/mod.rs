@@ -60,6 +60,6 @@ pub(crate) use {
     room::Room,
     shutdown::Report,
     slot::Kept,
-    submit::{How, Refused},
+    submit::{How, Refused, TOGETHER},
     ticket::{Settled, Ticket},
 };

@@ -133,7 +133,11 @@ impl Claims {
         Self(claims::Claims::new())
     }
 
+    /// As submissions do: the short way first.
     pub fn claim(&self) -> Claim {
+        if let Some(slot) = self.0.claim_one() {
+            return Claim::Taken { slots: 1 << slot, rouse: false };
+        }
         match self.0.claim() {
             claims::Claim::Taken { slots, rouse } => Claim::Taken { slots, rouse },
             claims::Claim::Full => Claim::Full,
@@ -225,14 +229,15 @@ impl Slot {
         Seen(self.0.look())
     }
 
+    /// By the short way, if there is no waker.
     pub fn publish(&self, waker: Option<&Waker>) -> Seen {
-        Seen(self.0.publish(waker))
+        Seen(if waker.is_none() { self.0.publish_new() } else { self.0.publish(waker) })
     }
 
-    /// Whether the reaper will wake it.
+    /// Whether the reaper will wake it. As tickets do: the short way first.
     #[must_use]
     pub fn register(&self, waker: &Waker) -> bool {
-        self.0.register(waker) == slot::Registered::Waiting
+        self.0.register_first(waker) || self.0.register(waker) == slot::Registered::Waiting
     }
 
     /// `Some`: give the slot back, and the credit if it says so.

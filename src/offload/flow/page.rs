@@ -8,7 +8,7 @@
 use std::io;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
+use std::sync::atomic::{AtomicPtr, Ordering::*};
 
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
@@ -17,9 +17,11 @@ use super::backlog::Backlog;
 use super::claims::{Claims, SLOTS};
 use super::core::Core;
 use super::counters::Counters;
-use super::memory::{LIST_LEN, Memory, RECORDS};
+use super::memory::{Line, Memory, RECORDS};
 use super::slot::{Origin, Outcome, Slot};
 use super::waiters::Waiters;
+use crate::offload::dsa::abi::Descriptor;
+use crate::offload::dsa::portal::Lineage;
 use crate::task::contain;
 
 /// Pages with a lease: the roots of everything that the device may still write to.
@@ -34,10 +36,10 @@ pub(crate) struct Page {
     pub(crate) memory: Memory,
     pub(crate) waiters: Waiters,
     pub(crate) counters: CachePadded<Counters>,
-    /// Of a slot that is a batch: its children, as [`Child`].
-    children: [[AtomicU32; LIST_LEN]; RECORDS],
     /// From `Arc::into_raw`; null: no lease.
     lease: AtomicPtr<Core>,
+    /// The core's, at hand.
+    home: Lineage,
 }
 
 /// A page by reference. Copied into tickets; valid while the holder has a slot of the page, or a reference to the core.
@@ -58,26 +60,6 @@ impl std::ops::Deref for PageRef {
     }
 }
 
-/// One child of a batch: which slot, in which life of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Child {
-    pub(crate) slot: u32,
-    /// The lower 24 bits of the life's number: a slot does not live 16 million times while one batch is outstanding and its child is not.
-    life: u32,
-}
-
-impl Child {
-    const LIFE_MASK: u32 = (1 << 24) - 1;
-
-    pub(crate) fn new(slot: u32, life: u32) -> Self {
-        Self { slot, life: life & Self::LIFE_MASK }
-    }
-    /// Whether `life` is the one that was in the batch.
-    pub(crate) fn is(self, life: u32) -> bool {
-        self.life == life & Self::LIFE_MASK
-    }
-}
-
 impl PageRef {
     /// A new page, in use for `core`.
     pub(crate) fn new(core: &Arc<Core>) -> io::Result<Self> {
@@ -88,8 +70,8 @@ impl PageRef {
             memory: Memory::map()?,
             waiters: Waiters::new(),
             counters: CachePadded::new(Counters::default()),
-            children: std::array::from_fn(|_| std::array::from_fn(|_| AtomicU32::new(0))),
             lease: AtomicPtr::new(Arc::into_raw(Arc::clone(core)).cast_mut()),
+            home: Lineage::here(),
         });
         let page = Self(ptr::NonNull::from(Box::leak(page)));
         LEASED.lock().push(page);
@@ -213,17 +195,19 @@ impl Page {
         &self.slots[slot as usize % RECORDS]
     }
 
-    /// The children of the batch that a slot is. Written before it is published, read by whoever saw its record.
-    #[inline]
-    pub(crate) fn set_child(&self, batch: u32, at: usize, child: Child) {
-        // Relaxed: published with the batch's state.
-        self.children[batch as usize % RECORDS][at % LIST_LEN].store(child.slot << 24 | child.life, Relaxed);
+    /// Whether the caller runs in the process that the page belongs to; its memory is not there in others.
+    #[inline(always)]
+    pub(crate) fn is_here(&self) -> bool {
+        self.home.is_here()
     }
 
-    pub(crate) fn child(&self, batch: u32, at: usize) -> Child {
-        // Relaxed: the caller saw the batch's state.
-        let word = self.children[batch as usize % RECORDS][at % LIST_LEN].load(Relaxed);
-        Child { slot: word >> 24, life: word & Child::LIFE_MASK }
+    /// As [`slot`](Self::slot).
+    #[inline(always)]
+    pub(crate) fn slot_at(&self, line: Line) -> &Slot {
+        const { assert!(size_of::<Slot>() == size_of::<Descriptor>(), "a line each") };
+        let slots = std::ptr::from_ref(&self.slots).cast::<Slot>();
+        // SAFETY: the line's offset is within as many lines as there are slots, which are lines.
+        unsafe { &*slots.byte_add(line.offset()) }
     }
 }
 

@@ -315,13 +315,16 @@ impl Watched {
     fn finish_batch(&mut self, batch: u32, swept: &mut Swept) {
         let page = self.page;
         let Some(record) = page.memory.record(batch).record() else { return };
-        let count = page.slot(batch).children();
+        let children = page.slot(batch).children();
+        let count = children.count_ones();
         let missing = || {
-            (0..count as usize).map(|at| page.child(batch, at)).filter_map(move |child| {
-                let seen = page.slot(child.slot).look();
+            numbers(children).filter_map(move |slot| {
+                let here = page.slot(slot);
+                // In this order: the origin is that of the life that is seen, or of a later one, for which nothing is declared over.
+                let seen = here.look();
                 let silent =
-                    seen.is_live() && child.is(seen.life()) && page.memory.record(child.slot).status_byte() == 0;
-                silent.then_some((child.slot, seen))
+                    seen.is_live() && here.origin().is_child_of(batch) && page.memory.record(slot).status_byte() == 0;
+                silent.then_some((slot, seen))
             })
         };
         let number = missing().count() as u32;
@@ -340,7 +343,7 @@ impl Watched {
     /// Declares an operation over that has no record. It keeps its credit if it may still run; a child of a batch has none.
     fn end(&mut self, slot: u32, seen: Seen, over: Over, swept: &mut Swept) {
         let page = self.page;
-        let none = Origin { credit: false, ..page.slot(slot).origin() };
+        let none = page.slot(slot).origin().without_credit();
         let outcome = page.slot(slot).over(seen, over);
         if outcome.mine {
             swept.events = swept.events.saturating_add(1);
@@ -469,7 +472,7 @@ fn ask(page: PageRef, queue: &Queue, id: u16) -> bool {
     let slot = own.trailing_zeros();
     let (here, record) = (page.slot(slot), page.memory.record(slot));
     page.memory.clear_record(slot);
-    here.set_origin(Origin { queue: id, credit: true });
+    here.set_origin(Origin::alone(id));
     here.publish_batch(0);
     let question = Descriptor::noop().report_to(record.address()).with_flags(Flags::RCR);
     // SAFETY: a no-op has no address but its record's, which is zeroed, the slot's own, and in the page, which stays.

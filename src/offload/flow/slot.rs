@@ -24,8 +24,8 @@ pub(crate) struct Slot {
     deadline: AtomicU64,
     /// The queue that it was submitted to, and whether it took a credit there of its own.
     origin: AtomicU32,
-    /// Of a batch: how many operations.
-    children: AtomicU32,
+    /// Of a batch: the slots of its operations, as bits.
+    children: AtomicU64,
 }
 
 // SAFETY: the cells are handed from thread to thread by the state word (see `StateWord`); what is in them is `Send`.
@@ -40,6 +40,47 @@ pub(crate) struct Origin {
     pub(crate) queue: u16,
     /// It has a credit of the queue, to be given back when it is over. Children of a batch have none: theirs is the batch's.
     pub(crate) credit: bool,
+    /// Of a child: the slot of its batch. Else of no meaning.
+    pub(crate) batch: u8,
+}
+
+/// In a word: there is no credit. (So that the word of most is the queue's number.)
+const NO_CREDIT: u32 = 1 << 16;
+const BATCH_SHIFT: u32 = 17;
+/// The number of no slot.
+const NO_BATCH: u8 = u8::MAX;
+
+/// An origin as it is written, for whoever writes the same to several.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OriginWord(u32);
+
+impl From<Origin> for OriginWord {
+    #[inline(always)]
+    fn from(origin: Origin) -> Self {
+        let credit = if origin.credit { 0 } else { NO_CREDIT };
+        Self(u32::from(origin.queue) | credit | u32::from(origin.batch) << BATCH_SHIFT)
+    }
+}
+
+impl Origin {
+    /// Of one that has a credit.
+    #[inline(always)]
+    pub(crate) fn alone(queue: u16) -> Self {
+        Self { queue, credit: true, batch: 0 }
+    }
+    /// Of a child; `batch` is a slot.
+    #[inline(always)]
+    pub(crate) fn child(queue: u16, batch: u32) -> Self {
+        Self { queue, credit: false, batch: batch as u8 }
+    }
+    /// Of one whose credit is not out, or not its own.
+    pub(crate) fn without_credit(self) -> Self {
+        Self { credit: false, batch: NO_BATCH, ..self }
+    }
+    /// Whether it is a child of this batch.
+    pub(crate) fn is_child_of(self, batch: u32) -> bool {
+        !self.credit && u32::from(self.batch) == batch
+    }
 }
 
 /// When an operation is given up.
@@ -82,7 +123,7 @@ impl Slot {
             keep: UnsafeCell::new(None),
             deadline: AtomicU64::new(0),
             origin: AtomicU32::new(0),
-            children: AtomicU32::new(0),
+            children: AtomicU64::new(0),
         }
     }
 
@@ -104,9 +145,17 @@ impl Slot {
         self.state.publish(waker.is_some())
     }
 
-    /// *Publish* of a batch with so many children, which nobody holds.
+    /// As [`publish`](Self::publish), of a slot that was taken just now, without a waker.
+    #[inline(always)]
+    pub(crate) fn publish_new(&self) -> Seen {
+        // Relaxed: as in `publish`.
+        self.deadline.store(0, Relaxed);
+        self.state.publish_new()
+    }
+
+    /// *Publish* of a batch with these children, as bits, which nobody holds.
     #[inline]
-    pub(crate) fn publish_batch(&self, children: u32) {
+    pub(crate) fn publish_batch(&self, children: u64) {
         // Relaxed, both: as in `publish`.
         self.deadline.store(0, Relaxed);
         self.children.store(children, Relaxed);
@@ -121,10 +170,25 @@ impl Slot {
 
     /// Where it goes. By whoever submits it, before it does.
     #[inline]
-    pub(crate) fn set_origin(&self, origin: Origin) {
+    pub(crate) fn set_origin(&self, origin: impl Into<OriginWord>) {
         // Relaxed: read by whoever saw the record, which the device writes after it was told of the operation; or by a
         // quarantine, which reports it and no more.
-        self.origin.store(u32::from(origin.queue) | u32::from(origin.credit) << 16, Relaxed);
+        self.origin.store(origin.into().0, Relaxed);
+    }
+
+    /// As [`register`](Self::register), where no waker was registered before. `false`: nothing was done; ask `register`.
+    #[inline(always)]
+    pub(crate) fn register_first(&self, waker: &Waker) -> bool {
+        let seen = self.state.look();
+        if !seen.is_live() || seen.has_waker() {
+            return false;
+        }
+        self.fill_waker(waker.clone());
+        if self.state.offer_first_waker(seen) {
+            return true;
+        }
+        drop(self.read_waker());
+        false
     }
 
     /// Lets `waker` be woken when the operation is over; takes the place of the one before.
@@ -241,12 +305,12 @@ impl Slot {
     pub(crate) fn origin(&self) -> Origin {
         // Relaxed: see `set_origin`.
         let origin = self.origin.load(Relaxed);
-        Origin { queue: origin as u16, credit: origin >> 16 != 0 }
+        Origin { queue: origin as u16, credit: origin & NO_CREDIT == 0, batch: (origin >> BATCH_SHIFT) as u8 }
     }
 
-    /// How many children the batch has that this slot is.
+    /// The children of the batch that this slot is, as bits.
     #[inline]
-    pub(crate) fn children(&self) -> u32 {
+    pub(crate) fn children(&self) -> u64 {
         // Relaxed: the caller saw the state, which says that it is a batch.
         self.children.load(Relaxed)
     }

@@ -80,17 +80,19 @@ impl Seen {
     pub(crate) fn is_live(self) -> bool {
         self.0 & PHASE == LIVE
     }
+    /// The holder left it to the reaper.
+    #[inline]
+    pub(crate) fn is_abandoned(self) -> bool {
+        self.0 & ABANDONED != 0
+    }
     /// It is a batch.
     #[inline]
     pub(crate) fn is_batch(self) -> bool {
         self.0 & BATCH != 0
     }
+    #[inline]
     pub(crate) fn has_waker(self) -> bool {
         self.0 & WAKER != 0
-    }
-    /// Tells one life of the slot from the others. Wraps after 2^32 lives: whoever compares would have to be held up for as many.
-    pub(crate) fn life(self) -> u32 {
-        (self.0 >> 32) as u32
     }
 }
 
@@ -168,6 +170,18 @@ impl StateWord {
         Seen(live)
     }
 
+    /// As [`publish`](Self::publish), of a slot that was taken just now, without a waker.
+    #[inline(always)]
+    pub(crate) fn publish_new(&self) -> Seen {
+        // Relaxed: as in `publish`.
+        let before = self.0.load(Relaxed);
+        debug_assert!(before & !LIFE_MASK == HELD, "{before:#x}");
+        let live = before.wrapping_add(LIFE | LIVE);
+        // Release: as in `publish`.
+        self.0.store(live, Release);
+        Seen(live)
+    }
+
     /// As [`publish`](Self::publish), for a batch, which has no holder.
     #[inline]
     pub(crate) fn publish_batch(&self) {
@@ -200,6 +214,16 @@ impl StateWord {
             }
         }
         false
+    }
+
+    /// As [`offer_waker`](Self::offer_waker), by a holder that has just seen the word live and without a waker. `false`: it has changed since; take the waker
+    /// back, and look again.
+    #[inline]
+    #[must_use]
+    pub(crate) fn offer_first_waker(&self, seen: Seen) -> bool {
+        debug_assert!(seen.is_live() && !seen.has_waker() && !seen.is_abandoned());
+        // Release: the waker; partner is the Acquire in `over`. Relaxed on failure: the caller looks again. Strong: it is tried once.
+        self.0.compare_exchange(seen.0, seen.0 | WAKER, Release, Relaxed).is_ok()
     }
 
     /// Takes the offer back, to offer another waker. `false`: the operation is over, and the reaper has the waker.

@@ -5,16 +5,20 @@ use std::task::Waker;
 use super::claims::{Claim, numbers};
 use super::close;
 use super::core::Core;
-use super::memory::LIST_LEN;
-use super::page::{Child, PageRef};
-use super::slot::Origin;
+use super::memory::{LIST_LEN, Line, Memory};
+use super::page::PageRef;
+use super::slot::{Origin, OriginWord};
 use super::ticket::Ticket;
-use crate::offload::Operation;
 use crate::offload::batch::Waiting;
 use crate::offload::dsa::abi::{Descriptor, Flags};
-use crate::offload::dsa::portal::{Death, Submitted};
-use crate::offload::dsa::prepare::{Manner, Unsuited, prepare};
+use crate::offload::dsa::portal::{Death, Direct, Submitted};
+use crate::offload::dsa::prepare::{Manner, Note, Unsuited, prepare};
 use crate::offload::dsa::queue::{Condition, Queue, QueueId};
+use crate::offload::{Intent, Operation};
+
+/// Copies that are submitted together: a batch, as many as pay (see `batch`).
+pub(crate) const TOGETHER: usize = 8;
+const _: () = assert!(TOGETHER <= LIST_LEN);
 
 /// How an operation is to be carried out: what the router decided.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +66,7 @@ impl Core {
         };
         page.memory.clear_record(slot);
         let here = page.slot(slot);
-        here.set_origin(Origin { queue: how.queue.index(), credit: true });
+        here.set_origin(Origin::alone(how.queue.index()));
         here.publish(waker);
         if how.gather {
             let waiting = page.backlog.add(taken.slots, 1, op.len() as u64);
@@ -85,7 +89,103 @@ impl Core {
         if taken.rouse {
             self.ring();
         }
-        Ok(Ticket::new(page, slot, how, write_back))
+        Ok(Ticket::new(page, slot, Note::new(how.manner, write_back)))
+    }
+
+    /// See [`Flow::submit_copy`](super::Flow::submit_copy).
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub(super) unsafe fn submit_copy(
+        &self,
+        may_go: impl FnOnce(&Queue) -> bool,
+        copy: (*const u8, *mut u8, usize),
+        intent: Intent,
+    ) -> Option<Ticket> {
+        let sole = self.queues.sole()?;
+        let queue = sole.queue();
+        if !may_go(queue) || !self.is_here() || !queue.health().is_up() {
+            return None;
+        }
+        let template = queue.copies().template(Manner { intent, block_on_fault: false }, copy.2)?;
+        let page = self.page();
+        if !queue.credits().take_one() {
+            return None;
+        }
+        let Some(slot) = page.claims.claim_one() else {
+            queue.answered(1);
+            return None;
+        };
+        let line = Line::of(slot);
+        let record = page.memory.record_at(line);
+        Memory::clear(record);
+        let here = page.slot_at(line);
+        here.set_origin(Origin::alone(queue.id().index()));
+        here.publish_new();
+        // SAFETY: the caller's promise about the memory; the record is zeroed, the slot's own, and in the page, which stays; the credit keeps the queue from
+        // overflowing. This is the process that opened the flow and its queues, and nothing in between forks. A line is a place.
+        unsafe { sole.direct().submit(line.offset(), || template.of(copy, record.address())) };
+        page.counters.singles.add_roughly(1);
+        Some(Ticket::at(page, line, template.note()))
+    }
+
+    /// See [`Flow::submit_copies`](super::Flow::submit_copies).
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub(super) unsafe fn submit_copies<T>(
+        &self,
+        go: impl Fn(&Queue, &mut [T]) -> usize,
+        intent: Intent,
+        copies: &mut [T],
+        copy_of: impl Fn(&mut T) -> Option<(*const u8, *mut u8, usize)>,
+        put: impl Fn(&mut T, Ticket),
+    ) -> usize {
+        let Some(sole) = self.queues.sole() else { return 0 };
+        let queue = sole.queue();
+        let batch_max = close::batch_max(queue, &self.settings.batching);
+        if batch_max < TOGETHER || !self.is_here() || !queue.health().is_up() {
+            return 0;
+        }
+        let go = go(queue, copies);
+        let copies = &mut copies[..go];
+        if copies.is_empty() {
+            return 0;
+        }
+        let page = self.page();
+        if !queue.credits().take_one() {
+            return 0;
+        }
+        // A slot for each, and the highest one for the batch.
+        let Some(first) = page.claims.claim_run::<{ TOGETHER as u32 + 1 }>() else {
+            queue.answered(1);
+            return 0;
+        };
+        let mut run = Run { queue, direct: sole.direct(), page, first, count: 0 };
+        let template = *queue.copies().of(intent);
+        let origin = OriginWord::from(Origin::child(queue.id().index(), run.batch()));
+        let (memory, mut line) = (page.memory.records(), Line::of(first));
+        let mut to = page.memory.list(run.batch()).cast::<[u64; 8]>();
+        let most = copies.len().min(TOGETHER);
+        for one in &mut copies[..most] {
+            let Some(copy) = copy_of(one) else { break };
+            if !template.takes(copy.2) {
+                break;
+            }
+            let record = memory.at(line);
+            // SAFETY: in bounds: a list is longer; it belongs to the batch's slot, which is ours.
+            unsafe { to.write(template.of(copy, record.address())) };
+            Memory::clear(record);
+            let here = page.slot_at(line);
+            here.set_origin(origin);
+            here.publish_new();
+            put(one, Ticket::at(page, line, template.note()));
+            run.count += 1;
+            (line, to) = (line.next(), to.wrapping_add(1));
+        }
+        run.count // and it is submitted
     }
 
     /// See [`Flow::submit_many`](super::Flow::submit_many).
@@ -144,9 +244,8 @@ impl Core {
             }
             page.memory.clear_record(slot);
             let here = page.slot(slot);
-            here.set_origin(Origin { queue: how.queue.index(), credit: false });
-            let life = here.publish(None).life();
-            page.set_child(batch, count, Child::new(slot, life));
+            here.set_origin(Origin::child(how.queue.index(), batch));
+            here.publish(None);
             used |= 1 << slot;
             count += 1;
         }
@@ -164,12 +263,12 @@ impl Core {
             return Ok(1);
         }
         // SAFETY: the children are published, the caller's promise holds for them, their list is complete, the batch's slot is ours.
-        match unsafe { close::submit_batch(page, queue, how.queue, batch, count) } {
+        match unsafe { close::submit_batch(page, queue, how.queue, batch, used) } {
             Submitted::Accepted => {}
             Submitted::Full => {
                 page.release(1 << batch);
                 for (at, slot) in numbers(used).enumerate() {
-                    page.slot(slot).set_origin(Origin { queue: how.queue.index(), credit: true });
+                    page.slot(slot).set_origin(Origin::alone(how.queue.index()));
                     // SAFETY: both are ours, in bounds and aligned; nothing was submitted.
                     unsafe { page.memory.descriptor(slot).copy_from_nonoverlapping(list.add(at), 1) };
                 }
@@ -192,7 +291,7 @@ impl Core {
         while used != 0 {
             let slot = used.trailing_zeros();
             used &= used - 1;
-            sink(Ticket::new(page, slot, how, write_back >> slot & 1 != 0));
+            sink(Ticket::new(page, slot, Note::new(how.manner, write_back >> slot & 1 != 0)));
         }
         Ok(count)
     }
@@ -223,7 +322,7 @@ impl Core {
         if self.is_closed() {
             return Err(Refused::Closed);
         }
-        let page = self.page();
+        let page = self.page_now();
         match page.claims.claim_many(wanted) {
             Claim::Taken { slots, rouse } => Ok((page, Taken { slots, rouse })),
             Claim::Full | Claim::Retired => Err(Refused::NoSlot),
@@ -248,6 +347,80 @@ impl Core {
     }
 }
 
+/// Slots that follow each other, and a batch of what is in the first of them, which is submitted when this is dropped: also if a buffer panics when it is asked
+/// where it is.
+///
+/// Whoever makes one holds [`TOGETHER`] slots from `first` on, that of the batch behind them, and a credit of the queue; the page is at home; and of the slots the first
+/// `count` are published, with their descriptors in the batch's list, for which [`Portal::submit`](crate::offload::dsa::portal::Portal::submit)'s promise holds.
+struct Run<'a> {
+    queue: &'a Queue,
+    direct: Direct,
+    page: PageRef,
+    first: u32,
+    count: usize,
+}
+
+impl Run<'_> {
+    #[inline(always)]
+    fn batch(&self) -> u32 {
+        self.first + TOGETHER as u32
+    }
+
+    /// The first `count` of the slots, as bits.
+    #[inline(always)]
+    fn slots(&self, count: usize) -> u64 {
+        ((1 << count) - 1) << self.first
+    }
+
+    /// With slots left over.
+    #[cold]
+    fn submit_short(&self) {
+        let Self { queue, page, first, count, .. } = *self;
+        let mut spare = self.slots(TOGETHER) & !self.slots(count);
+        match count {
+            0 => {
+                spare |= 1 << self.batch();
+                queue.answered(1);
+            }
+            1 => {
+                spare |= 1 << self.batch();
+                page.slot(first).set_origin(Origin::alone(queue.id().index()));
+                // SAFETY: in bounds, written, and ours (see the type).
+                let words = unsafe { page.memory.list(self.batch()).cast::<[u64; 8]>().read() };
+                // SAFETY: see the type; the credit is the operation's now. A line is a place.
+                unsafe { self.direct.submit(Line::of(first).offset(), || words) };
+                page.counters.singles.add_roughly(1);
+            }
+            _ => self.submit_batch(count),
+        }
+        page.release(spare);
+    }
+
+    /// The batch itself: `count` operations, at least 2.
+    #[inline(always)]
+    fn submit_batch(&self, count: usize) {
+        let (page, line) = (self.page, Line::of(self.batch()));
+        let record = page.memory.record_at(line);
+        Memory::clear(record);
+        let here = page.slot_at(line);
+        here.set_origin(Origin::alone(self.queue.id().index()));
+        here.publish_batch(self.slots(count));
+        let list = page.memory.list(self.batch()).addr() as u64;
+        // SAFETY: see the type; the record is zeroed and the slot's own; the list stays until the batch's record is written, since the slot is given back only
+        // then. A line is a place.
+        unsafe { self.direct.submit(line.offset(), || Descriptor::batch_words(list, count as u32, record.address())) };
+        page.counters.batches.add_roughly(1);
+        page.counters.batched.add_roughly(count as u64);
+    }
+}
+
+impl Drop for Run<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.count == TOGETHER { self.submit_batch(TOGETHER) } else { self.submit_short() }
+    }
+}
+
 #[cold]
 fn down(queue: &Queue) -> Refused {
     match queue.health().condition() {
@@ -269,9 +442,10 @@ pub(super) unsafe fn write(
     to: *mut Descriptor,
 ) -> Result<bool, Unsuited> {
     if let Operation::Copy { src, dst, len } = *op {
-        // SAFETY: the caller's promise.
-        if let Some(write_back) = unsafe { queue.copies().write(manner, (src, dst, len), record, to) } {
-            return Ok(write_back);
+        if let Some(template) = queue.copies().template(manner, len) {
+            // SAFETY: the caller's promise.
+            unsafe { to.write(Descriptor::of_words(template.of((src, dst, len), record))) };
+            return Ok(template.note().write_back());
         }
     }
     // SAFETY: the caller's promise.

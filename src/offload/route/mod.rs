@@ -297,6 +297,17 @@ impl Router {
         len < self.rows[row_of(kind, intent)].modes[mode as usize].small.load(Relaxed) as usize
     }
 
+    /// Whether [`decide`](Self::decide), asked about this queue alone, gives it to the device by the table, and no trial is due. `false`: ask it. Not of what is
+    /// waited for, where more counts than the table.
+    #[inline(always)]
+    pub(crate) fn is_plainly_for(&self, queue: &QueueView, kind: Kind, intent: Intent, mode: Mode, len: usize) -> bool {
+        debug_assert!(mode != Mode::Waited);
+        let table = &self.rows[row_of(kind, intent)].modes[mode as usize];
+        let bin = bin_of(len);
+        let trial = table.trial.load(Relaxed) & 1 << (bin / PARTS) != 0;
+        queue.is_open() && !queue.remote && table.is_device(bin) && !trial
+    }
+
     /// Chooses. `queues` in the same order each time.
     #[inline]
     pub fn decide(&self, ask: &Ask, queues: &[QueueView]) -> Choice {

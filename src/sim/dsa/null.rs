@@ -52,19 +52,29 @@ impl NullQueue {
         Ok(Queue::new("null", None, limits, Box::new(null_portal(self.0.try_clone()?)?)))
     }
 
-    /// Takes the descriptors out of the portal's page: the last 64 that were submitted since. In no order.
+    /// Takes the descriptors out of the portal's page: the last 64 that were submitted since. In no order. What is submitted meanwhile is
+    /// taken now or the next time; but threads choose their places each for itself, as with a device's portal, so of two that submit between two calls of
+    /// this one may store over the other's.
     ///
     /// # Errors
     /// The page cannot be read.
     pub fn take(&self) -> io::Result<Vec<Descriptor>> {
         let mut page = [0_u8; PAGE];
         self.0.read_exact_at(&mut page, 0)?;
-        self.0.write_all_at(&[0; PAGE], 0)?;
-        let descriptors = page.chunks_exact(DESCRIPTOR).map(|bytes| bytes.try_into().expect("chunks of this size"));
-        Ok(descriptors
-            .map(Descriptor::from_bytes)
-            .filter(|descriptor| descriptor.completion_address().is_some())
-            .collect())
+        let mut taken = Vec::new();
+        for (place, bytes) in page.chunks_exact(DESCRIPTOR).enumerate() {
+            let first = Descriptor::from_bytes(bytes.try_into().expect("chunks of this size"));
+            if first.completion_address().is_none() {
+                continue;
+            }
+            // The record's address is written last, so the rest is there now, if it was not when the page was read.
+            let (mut bytes, at) = ([0; DESCRIPTOR], (place * DESCRIPTOR) as u64);
+            self.0.read_exact_at(&mut bytes, at)?;
+            // Nobody stores there again before 63 others were submitted.
+            self.0.write_all_at(&[0; DESCRIPTOR], at)?;
+            taken.push(Descriptor::from_bytes(&bytes));
+        }
+        Ok(taken)
     }
 
     /// Says that it is done: writes its record, and those of its children if it is a batch.

@@ -228,31 +228,33 @@ impl Descriptor {
             .with(DIF_DESTINATION_APP, tags.application as u64)
     }
 
-    /// Opcode and flags: what two MEMMOVEs of the same manner have in common. See [`write_memmove`](Self::write_memmove).
+    /// Opcode and flags: what two MEMMOVEs of the same manner have in common. See [`memmove_as`](Self::memmove_as).
     #[must_use]
     pub(crate) const fn common(&self) -> u64 {
         self.words[0]
     }
 
-    /// Writes a MEMMOVE in place: eight stores, and no copy of 64 bytes.
-    ///
-    /// # Safety
-    /// `to` is valid for a write, and aligned.
+    /// The words of a MEMMOVE with the [`common`](Self::common) of another, which has a record. At most `u32::MAX` bytes. (Words, since a descriptor is aligned,
+    /// and all that has one on its stack, too.)
     #[inline(always)]
-    #[allow(unsafe_code)]
-    pub(crate) unsafe fn write_memmove(
-        to: *mut Self,
-        common: u64,
-        source: u64,
-        destination: u64,
-        bytes: u32,
-        record: u64,
-    ) {
-        let words = [common, record.to_le(), source.to_le(), destination.to_le(), u64::from(bytes).to_le(), 0, 0, 0];
-        for (at, word) in words.into_iter().enumerate() {
-            // SAFETY: within the 64 bytes; the caller's promise.
-            unsafe { to.cast::<u64>().add(at).write(word) };
-        }
+    #[must_use]
+    pub(crate) const fn memmove_as(common: u64, source: u64, destination: u64, bytes: u64, record: u64) -> [u64; 8] {
+        debug_assert!(bytes <= u32::MAX as u64);
+        [common, record.to_le(), source.to_le(), destination.to_le(), bytes.to_le(), 0, 0, 0]
+    }
+
+    /// A BATCH of `count` descriptors, in words, as [`batch`](Self::batch) with a record that is written in any case.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) const fn batch_words(list: u64, count: u32, record: u64) -> [u64; 8] {
+        const COMMON: u64 = Descriptor::batch(0, 0).report_to(0).with_flags(Flags::RCR).words[0];
+        [COMMON, record.to_le(), list.to_le(), 0, (count as u64).to_le(), 0, 0, 0]
+    }
+
+    /// Of words that are such.
+    #[inline(always)]
+    pub(crate) const fn of_words(words: [u64; 8]) -> Self {
+        Self { words }
     }
 
     /// With the address of a completion record, aligned to 32 bytes, and [`Flags::CRAV`].

@@ -57,7 +57,7 @@ impl<E: Enqueue> Enqueued<E> {
         for _ in 0..TRIES_MAX {
             // SAFETY: a place in our mapped page, in the process that opened the queue, a descriptor whose first word is zero; what it names is
             // the promise of `submit`'s caller.
-            if unsafe { self.by.enqueue(self.page.place(), descriptor) } {
+            if unsafe { self.by.enqueue(self.page.place(descriptor), descriptor) } {
                 // Relaxed, here and below: a count that decides when to read `state`; a lost step costs a try.
                 if self.full_run.load(Relaxed) != 0 {
                     self.full_run.store(0, Relaxed);

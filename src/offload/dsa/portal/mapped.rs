@@ -3,6 +3,7 @@
 //! Credits (`queue`) keep the queue from overflowing, for the device drops what is too much. It drops everything when the queue is disabled, and that
 //! shows by silence only: a deadline, then [`death`](Portal::death).
 
+use super::direct::{By, Direct};
 use super::page::Page;
 use super::state::StateSource;
 use super::{Death, Drained, NotDrained, Portal, Submitted};
@@ -14,6 +15,9 @@ pub(crate) trait Store64: Copy + Send + Sync + std::fmt::Debug {
     /// # Safety
     /// `to` is 64-byte aligned and 64 bytes from there are mapped for writing; the caller answers for what the store sets in motion.
     unsafe fn store(self, to: *mut [u8; 64], from: &Descriptor);
+
+    /// The same as a value, for those that store themselves.
+    fn by(self) -> By;
 }
 
 impl Store64 for Movdir64b {
@@ -21,6 +25,10 @@ impl Store64 for Movdir64b {
     unsafe fn store(self, to: *mut [u8; 64], from: &Descriptor) {
         // SAFETY: the caller's promise.
         unsafe { self.store(to, bytes(from)) }
+    }
+
+    fn by(self) -> By {
+        By::Movdir64b(self)
     }
 }
 
@@ -53,7 +61,7 @@ impl<S: Store64> Portal for Mapped<S> {
         }
         arch::store_fence();
         // SAFETY: a place in our mapped page; the descriptor's promises are the caller's.
-        unsafe { self.by.store(self.page.place(), descriptor) };
+        unsafe { self.by.store(self.page.place(descriptor), descriptor) };
         Submitted::Accepted
     }
 
@@ -65,9 +73,13 @@ impl<S: Store64> Portal for Mapped<S> {
         arch::store_fence();
         for descriptor in descriptors {
             // SAFETY: as in `submit`.
-            unsafe { self.by.store(self.page.place(), descriptor) };
+            unsafe { self.by.store(self.page.place(descriptor), descriptor) };
         }
         (descriptors.len(), Submitted::Accepted)
+    }
+
+    fn direct(&self) -> Option<Direct> {
+        Some(Direct::new(self.page.start(), self.by.by()))
     }
 
     fn death(&self) -> Option<Death> {

@@ -8,6 +8,8 @@
 //! compared with the manual, and its protocol was run over a closure; `write(2)` went to sockets and pipes. What the kernel's own side does stands
 //! here as its source has it.
 
+#[cfg(not(twolane_loom))]
+mod direct;
 mod drained;
 #[cfg(not(twolane_loom))]
 mod enqcmd;
@@ -35,6 +37,8 @@ mod write;
 use std::fmt;
 
 use super::abi::Descriptor;
+#[cfg(not(twolane_loom))]
+pub(crate) use direct::Direct;
 pub(crate) use drained::{Drained, NotDrained};
 #[cfg(not(twolane_loom))]
 pub(crate) use lineage::Lineage;
@@ -110,6 +114,12 @@ pub(crate) trait Portal: Send + Sync + fmt::Debug {
     /// - its completion record is zeroed, 32-byte aligned, not in use by another operation, and stays mapped;
     /// - on a dedicated queue, no more than the queue's size are outstanding (the device drops the rest without a word).
     unsafe fn submit(&self, descriptor: &Descriptor) -> Submitted;
+
+    /// A way that needs no call, where a single store is all that a submission takes, and always is accepted.
+    #[cfg(not(twolane_loom))]
+    fn direct(&self) -> Option<Direct> {
+        None
+    }
 
     /// Hands over descriptors in their order: how many were accepted, and why it stopped ([`Submitted::Accepted`] when all were). One fence, and
     /// where the way allows it one system call, for all of them.

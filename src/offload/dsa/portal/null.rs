@@ -3,24 +3,57 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Release};
 
+use super::direct::By;
 use super::mapped::{Mapped, Store64};
 use super::page::Page;
 use super::state::NoState;
 use crate::offload::dsa::abi::Descriptor;
 
-/// Eight stores of a word.
+/// Eight stores of a word. The one with the record's address is the last: whoever sees it sees the whole descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Words;
+
+/// The word of a descriptor that has its record's address.
+const RECORD_WORD: usize = 1;
 
 impl Store64 for Words {
     #[inline(always)]
     unsafe fn store(self, to: *mut [u8; 64], from: &Descriptor) {
-        let (to, from) = (to.cast::<u64>(), std::ptr::from_ref(from).cast::<u64>());
-        for n in 0..8 {
-            // SAFETY: 64 aligned bytes each (the caller's promise; the descriptor's type). Volatile: nobody reads them, and they are to happen.
-            unsafe { to.add(n).write_volatile(from.add(n).read()) };
+        // SAFETY: the descriptor's 64 aligned bytes; the rest is the caller's promise.
+        unsafe { self.store_words(to.cast(), std::ptr::from_ref(from).cast::<[u64; 8]>().read()) };
+    }
+
+    fn by(self) -> By {
+        By::Words(self)
+    }
+}
+
+impl Words {
+    /// As [`store`](Store64::store), of words.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub(super) unsafe fn store_words(self, to: *mut u64, words: [u64; 8]) {
+        let [common, record, rest @ ..] = words;
+        // SAFETY: 64 aligned bytes (the caller's promise). Volatile: nobody of this program reads them, and they are to happen.
+        unsafe {
+            to.write_volatile(common);
+            // Written out, or it would be a loop at run time.
+            let rest_at = to.add(RECORD_WORD + 1);
+            rest_at.write_volatile(rest[0]);
+            rest_at.add(1).write_volatile(rest[1]);
+            rest_at.add(2).write_volatile(rest[2]);
+            rest_at.add(3).write_volatile(rest[3]);
+            rest_at.add(4).write_volatile(rest[4]);
+            rest_at.add(5).write_volatile(rest[5]);
         }
+        // SAFETY: as above; the word is accessed as an atomic or by the kernel's copy of the page.
+        let last = unsafe { AtomicU64::from_ptr(to.add(RECORD_WORD)) };
+        // Release: the other words; partner is the second look of `NullQueue::take`.
+        last.store(record, Release);
     }
 }
 

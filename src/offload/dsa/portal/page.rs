@@ -7,7 +7,8 @@ use std::ptr::{self, NonNull};
 
 use super::drained::{Drained, NotDrained};
 use super::lineage::Lineage;
-use crate::offload::dsa::abi::limits::{DESCRIPTOR_BYTES, PORTAL_BYTES};
+use crate::offload::dsa::abi::limits::{DESCRIPTOR_BYTES, PORTAL_BYTES, RECORD_BYTES};
+use crate::offload::dsa::abi::{Descriptor, layout};
 
 /// The kernel maps exactly this much, and refuses more.
 pub(super) const PAGE_BYTES: usize = PORTAL_BYTES;
@@ -56,13 +57,16 @@ impl Page {
         self.lineage.is_here()
     }
 
-    /// The next place to store a descriptor to, by the calling thread's own turn. Stores to one place one after the other wait for each other;
-    /// that threads take the same place now and then does no harm.
+    /// Where to store a descriptor.
     #[inline(always)]
-    pub(crate) fn place(&self) -> *mut [u8; 64] {
-        let offset = next_turn() % PLACES * DESCRIPTOR_BYTES;
+    pub(crate) fn place(&self, descriptor: &Descriptor) -> *mut [u8; 64] {
         // SAFETY: below PAGE_BYTES, so inside of the mapping.
-        unsafe { self.start.add(offset) }.as_ptr().cast()
+        unsafe { self.start.add(place(descriptor.value(layout::COMPLETION_ADDRESS))) }.as_ptr().cast()
+    }
+
+    /// Its first byte. Stays, also when it is retired.
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
     }
 
     /// Lets go of the device: puts ordinary memory where the portal was, in one step. A submitter that is late stores to that memory, or is told
@@ -87,6 +91,16 @@ impl Page {
     }
 }
 
+/// Which place of a portal a descriptor is stored to, as an offset: its record's own within a page. Stores to one place one after the other wait for each other;
+/// but two operations in flight have different records, and those of one lane, which has a page of records, different places. That two lanes take the same
+/// place now and then does no harm.
+#[inline(always)]
+pub(super) fn place(record: u64) -> usize {
+    // Records are a line apart, as places are.
+    const { assert!(RECORD_BYTES <= DESCRIPTOR_BYTES && PLACES.is_power_of_two()) };
+    record as usize & ((PLACES - 1) * DESCRIPTOR_BYTES)
+}
+
 impl Drop for Page {
     fn drop(&mut self) {
         // In a child the address may be anybody's by now.
@@ -95,18 +109,6 @@ impl Drop for Page {
             unsafe { libc::munmap(self.start.as_ptr().cast(), PAGE_BYTES) };
         }
     }
-}
-
-/// Counts the calling thread's submissions. A counter of all threads would be a line that they all fight for.
-#[inline(always)]
-fn next_turn() -> usize {
-    use std::cell::Cell;
-    thread_local!(static TURN: Cell<usize> = const { Cell::new(0) });
-    TURN.with(|turn| {
-        let now = turn.get();
-        turn.set(now.wrapping_add(1));
-        now
-    })
 }
 
 #[cfg(test)]
@@ -123,7 +125,8 @@ mod tests {
     #[test]
     fn places_are_aligned_and_all_of_them_are_used() {
         let (_file, page) = page();
-        let mut places: Vec<usize> = (0..PLACES).map(|_| page.place().addr()).collect();
+        let place = |record: usize| page.place(&Descriptor::noop().report_to(record as u64)).addr();
+        let mut places: Vec<usize> = (0..PLACES).map(|slot| place(0x7_3000 + slot * 64)).collect();
         places.sort_unstable();
         places.dedup();
         assert_eq!(places.len(), PLACES);

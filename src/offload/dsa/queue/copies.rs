@@ -5,68 +5,83 @@
 
 use super::Limits;
 use crate::offload::dsa::abi::{Descriptor, GenCap};
-use crate::offload::dsa::prepare::{Manner, Prepared, prepare};
+use crate::offload::dsa::prepare::{Manner, Note, Prepared, prepare};
 use crate::offload::{Intent, Operation};
 
 /// A template an intent. See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Copies {
-    by_intent: [Template; 3],
-    /// The largest, in bytes.
-    len_max: usize,
+    /// By intent; the last place is nobody's, so that an index needs no check.
+    by_intent: [Template; 4],
 }
 
+/// Aligned for the sake of its address: one shift.
 #[derive(Clone, Copy, Debug)]
-struct Template {
-    /// [`Descriptor::common`]; 0, which no MEMMOVE has: there is no template.
+#[repr(align(32))]
+pub(crate) struct Template {
+    /// [`Descriptor::common`].
     common: u64,
-    write_back: bool,
+    /// The largest copy, in bytes; 0: there is no template.
+    len_max: usize,
+    note: Note,
 }
 
 impl Copies {
     pub(crate) fn new(limits: &Limits) -> Self {
+        let none = Template { common: 0, len_max: 0, note: Note::new(Manner::default(), false) };
+        let len_max = usize::try_from(limits.transfer_max.min(u32::MAX.into())).unwrap_or(usize::MAX);
         let template = |intent| {
             let op = Operation::Copy { src: std::ptr::null(), dst: std::ptr::null_mut(), len: 1 };
             let ordered = limits.general.contains(GenCap::OVERLAPPING_COPY);
-            match prepare(&op, Manner { intent, block_on_fault: false }, limits, 0) {
+            let manner = Manner { intent, block_on_fault: false };
+            match prepare(&op, manner, limits, 0) {
                 Ok(Prepared { descriptor, write_back }) if ordered => {
-                    Template { common: descriptor.common(), write_back }
+                    Template { common: descriptor.common(), len_max, note: Note::new(manner, write_back) }
                 }
-                _ => Template { common: 0, write_back: false },
+                _ => none,
             }
         };
-        let len_max = usize::try_from(limits.transfer_max.min(u32::MAX.into())).unwrap_or(usize::MAX);
-        Self { by_intent: [Intent::Soon, Intent::Cold, Intent::Durable].map(template), len_max }
+        let by_intent = [template(Intent::Soon), template(Intent::Cold), template(Intent::Durable), none];
+        Self { by_intent }
     }
 
-    /// Writes what [`prepare`] would say of this copy, if there is a template for it. Returns whether the CPU has to write back its destination.
-    ///
-    /// # Safety
-    /// `to` is valid for a write, and aligned.
+    /// The template for copies of this length, if there is one.
     #[inline(always)]
-    #[allow(unsafe_code)]
-    pub(crate) unsafe fn write(
-        &self,
-        manner: Manner,
-        (src, dst, len): (*const u8, *mut u8, usize),
-        record: u64,
-        to: *mut Descriptor,
-    ) -> Option<bool> {
-        let template = self.by_intent[manner.intent as usize % 3];
+    pub(crate) fn template(&self, manner: Manner, len: usize) -> Option<&Template> {
+        let template = self.of(manner.intent);
+        (!manner.block_on_fault && template.takes(len)).then_some(template)
+    }
+
+    /// The template for copies of an intent, if it [takes](Template::takes) any.
+    #[inline(always)]
+    pub(crate) fn of(&self, intent: Intent) -> &Template {
+        &self.by_intent[intent as usize % 4]
+    }
+}
+
+impl Template {
+    /// What [`prepare`] would say of this copy, whose length the template was asked for with.
+    #[inline(always)]
+    pub(crate) fn of(&self, (src, dst, len): (*const u8, *mut u8, usize), record: u64) -> [u64; 8] {
+        // At most u32::MAX, see `Copies::new`.
+        Descriptor::memmove_as(self.common, src.addr() as u64, dst.addr() as u64, len as u64, record)
+    }
+
+    /// Whether it is for copies of this length.
+    #[inline(always)]
+    pub(crate) fn takes(&self, len: usize) -> bool {
         // One comparison for both ends of the length: 0 wraps.
-        if template.common == 0 || manner.block_on_fault || len.wrapping_sub(1) >= self.len_max {
-            return None;
-        }
-        let (src, dst) = (src.addr() as u64, dst.addr() as u64);
-        // At most u32::MAX, see `new`.
-        // SAFETY: the caller's promise.
-        unsafe { Descriptor::write_memmove(to, template.common, src, dst, len as u32, record) };
-        Some(template.write_back)
+        len.wrapping_sub(1) < self.len_max
+    }
+
+    /// What is to be remembered.
+    #[inline(always)]
+    pub(crate) fn note(&self) -> Note {
+        self.note
     }
 }
 
 #[cfg(test)]
-#[allow(unsafe_code)]
 mod tests {
     use super::*;
     use crate::offload::dsa::abi::{OpCap, Opcode, Version};
@@ -93,11 +108,13 @@ mod tests {
                         let (src, dst) =
                             (std::ptr::without_provenance(0x1_2345), std::ptr::without_provenance_mut(0x77_7777));
                         let want = prepare(&Operation::Copy { src, dst, len }, manner, &limits, 0x40);
-                        let mut descriptor = Descriptor::ZERO;
-                        // SAFETY: it is here.
-                        let got = unsafe { copies.write(manner, (src, dst, len), 0x40, &mut descriptor) };
-                        match got {
-                            Some(write_back) => assert_eq!(want, Ok(Prepared { descriptor, write_back })),
+                        match copies.template(manner, len) {
+                            Some(template) => {
+                                let descriptor = Descriptor::of_words(template.of((src, dst, len), 0x40));
+                                let write_back = template.note().write_back();
+                                assert_eq!(template.note().manner(), manner);
+                                assert_eq!(want, Ok(Prepared { descriptor, write_back }));
+                            }
                             None => assert!(
                                 want.is_err() || block_on_fault || !general.contains(plain),
                                 "{len} {intent:?} has a template"

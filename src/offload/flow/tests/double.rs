@@ -63,7 +63,11 @@ pub(super) enum Do {
 
 impl Double {
     pub(super) fn queue(&self, batch_max: u32, in_flight_max: u32) -> Queue {
-        let limits = Limits {
+        Queue::new("wq7.0", None, Self::limits(batch_max, in_flight_max), Box::new(self.clone()))
+    }
+
+    pub(super) fn limits(batch_max: u32, in_flight_max: u32) -> Limits {
+        Limits {
             version: Version::V1_0,
             general: GenCap(0x40_915f_0107),
             operations: OpCap::of(&[Opcode::NOOP, Opcode::BATCH, Opcode::MEMMOVE, Opcode::MEMFILL, Opcode::COMPARE]),
@@ -71,8 +75,12 @@ impl Double {
             batch_max,
             in_flight_max,
             block_on_fault: false,
-        };
-        Queue::new("wq7.0", None, limits, Box::new(self.clone()))
+        }
+    }
+
+    /// Takes a descriptor that came by another way than this portal.
+    pub(super) fn accept(&self, descriptor: Descriptor) {
+        self.0.lock().queue.push_back(descriptor);
     }
 
     pub(super) fn queues(&self, batch_max: u32, in_flight_max: u32) -> (Queues, QueueId) {

@@ -3,6 +3,7 @@
 mod abandon;
 mod batch;
 mod cost;
+mod direct;
 mod double;
 mod end;
 mod faults;
@@ -55,7 +56,7 @@ impl Scene {
         let device = Double::default();
         let (queues, queue) = device.queues(batch_max, in_flight_max);
         let batching = Batching { count: 4, bytes: 1 << 20, age: Duration::from_micros(5) };
-        let settings = Settings { lanes: 0, batching, timeout };
+        let settings = Settings { lanes: 0, batching, timeout, ..Settings::default() };
         let flow = Flow::new(queues, settings).unwrap();
         Self { device, flow, queue, rings: Arc::default(), now: 0 }
     }
