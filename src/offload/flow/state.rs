@@ -223,7 +223,8 @@ impl StateWord {
     pub(crate) fn offer_first_waker(&self, seen: Seen) -> bool {
         debug_assert!(seen.is_live() && !seen.has_waker() && !seen.is_abandoned());
         // Release: the waker; partner is the Acquire in `over`. Relaxed on failure: the caller looks again. Strong: it is tried once.
-        self.0.compare_exchange(seen.0, seen.0 | WAKER, Release, Relaxed).is_ok()
+        // An addition, since the bit is not set.
+        self.0.compare_exchange(seen.0, seen.0 + WAKER, Release, Relaxed).is_ok()
     }
 
     /// Takes the offer back, to offer another waker. `false`: the operation is over, and the reaper has the waker.

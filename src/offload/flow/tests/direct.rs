@@ -32,9 +32,9 @@ impl Paged {
         let settings = Settings { lanes: 0, timeout: TIMEOUT, ..Settings::default() };
         let flow = Flow::new(queues, settings).unwrap();
         // The first of a page goes the long way, to wake the reaper.
-        let page = flow.core().page();
-        let Claim::Taken { slots, .. } = page.claims.claim() else { unreachable!("it is new") };
-        page.release(slots);
+        let first = flow.core().page();
+        let Claim::Taken { slots, .. } = first.claims.claim() else { unreachable!("it is new") };
+        first.release(slots);
         Self { scene: Scene { device: Double::default(), flow, queue, rings: Arc::default(), now: 0 }, page }
     }
 
