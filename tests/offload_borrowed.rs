@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::{pairs, within};
 use offload_common::backend::TRANSFER_MAX;
-use offload_common::{Backend, LIMIT, bytes, reference};
+use offload_common::{Backend, LIMIT, PATIENT, bytes, reference};
 use twolane::offload::{Engine, Failure, Intent};
 use twolane::sim::dsa::{Device, DeviceConfig, Faults, Profile, QueueConfig};
 use twolane::{Progress, Runtime, Where};
@@ -82,7 +82,7 @@ fn a_task_may_and_a_poller_may_not() {
     within(LIMIT, || {
         let device = device(QueueConfig::shared(8), 1, Faults::none());
         let _driven = device.spawn().unwrap();
-        let rt = pairs(1).model_device(&device).build().unwrap();
+        let rt = pairs(1).copy_timeout(PATIENT).model_device(&device).build().unwrap();
         let copies = rt.copies().on(Engine::Device);
         let in_task = copies.clone();
         let copied = rt.spawn_compute(move || {
@@ -114,6 +114,8 @@ fn a_dead_queue_is_closed_before_the_cpu_does_it() {
     within(LIMIT, || {
         for (queue, halts) in [(QueueConfig::shared(8), false), (QueueConfig::dedicated(8), true)] {
             let device = device(queue, 2, Faults::none());
+            // It is not drained before the device has died, however late that is.
+            device.keep_open(true);
             let rt = impatient(&device);
             let copies = rt.copies().on(Engine::Device);
             let (src, over) = (bytes(9000, 1), Arc::new(AtomicBool::new(false)));
@@ -132,6 +134,7 @@ fn a_dead_queue_is_closed_before_the_cpu_does_it() {
                 } else {
                     device.disable_queue(0)
                 }
+                device.keep_open(false);
                 common::until("the caller is back", || over.load(SeqCst));
             });
             let counts = rt.copies().counts();
@@ -165,11 +168,48 @@ fn a_late_device_is_drained_before_the_memory_is_given_back() {
     });
 }
 
+/// As long as a child of the process has the queue open, closing it drains nothing: what is borrowed is not given back, but waited for.
+#[test]
+fn what_is_not_known_to_be_drained_is_waited_for() {
+    within(LIMIT, || {
+        for (answers, queue) in [(true, QueueConfig::shared(8)), (false, QueueConfig::dedicated(8))] {
+            let device = device(queue, 5, Faults::none());
+            device.keep_open(true);
+            let rt = impatient(&device);
+            let copies = rt.copies().on(Engine::Device);
+            let (src, over) = (bytes(9000, 6), Arc::new(AtomicBool::new(false)));
+            std::thread::scope(|scope| {
+                let (copies, src, done) = (&copies, &src, Arc::clone(&over));
+                scope.spawn(move || {
+                    let mut dst = vec![1; 9000];
+                    copies.copy_blocking(src, &mut dst).unwrap();
+                    assert!(dst == *src);
+                    done.store(true, SeqCst);
+                });
+                common::until("it was closed in vain, again and again", || copies.counts().not_drained >= 3);
+                let counts = copies.counts();
+                assert_eq!((counts.closed, counts.closing, over.load(SeqCst)), (0, 1, false), "{counts:?}");
+                if answers {
+                    // Late, but it is the device's own answer.
+                    device.run_until_idle();
+                } else {
+                    device.keep_open(false);
+                }
+                common::until("the caller is back", || over.load(SeqCst));
+            });
+            let counts = copies.counts();
+            assert_eq!((counts.closed, counts.closing), (u64::from(!answers), 0), "{counts:?}");
+            assert_eq!(device.counters().bytes_written, 9000, "before the memory was given back");
+            assert_eq!(device.violations(), []);
+        }
+    });
+}
+
 #[test]
 fn a_full_queue_makes_wait() {
     within(LIMIT, || {
         let device = device(QueueConfig::dedicated(2), 4, Faults::weather());
-        let rt = pairs(1).model_device(&device).build().unwrap();
+        let rt = pairs(1).copy_timeout(PATIENT).model_device(&device).build().unwrap();
         let copies = rt.copies().on(Engine::Device);
         let _driven = device.spawn().unwrap();
         std::thread::scope(|scope| {

@@ -26,7 +26,8 @@ fn now<F: std::future::Future>(future: F) -> F::Output {
 fn a_child_has_none_of_its_parents_operations() {
     for queue in [QueueConfig::shared(16), QueueConfig::dedicated(16)] {
         let device = Device::new(DeviceConfig::v1().queue(queue), Profile::strict(1)).unwrap();
-        let rt = pairs(1).model_device(&device).build().unwrap();
+        // The parent's operations wait for as long as the child takes.
+        let rt = pairs(1).copy_timeout(Duration::from_secs(60)).model_device(&device).build().unwrap();
         let copies = rt.copies().on(Engine::Device);
         // With a device that does nothing yet.
         let mut flying: Vec<_> = (0..4).map(|n| copies.copy(vec![n; 5000], vec![0; 5000])).collect();

@@ -2,15 +2,16 @@
 #![cfg(feature = "sim")]
 #![allow(unsafe_code)] // mappings of the tests' own
 
+mod common;
 mod offload_common;
 use std::time::{Duration, Instant};
 
 use offload_common::memory::{PAGE, Pages};
 use offload_common::{Backend, LIMIT, Rig, bytes, end_of, reference};
-use twolane::Runtime;
 use twolane::offload::dsa::abi::{Opcode, Status};
 use twolane::offload::{Engine, Failure};
 use twolane::sim::dsa::{Device, DeviceConfig, Faults, PageState, Profile, QueueConfig};
+use twolane::{LaneRunner, Runtime};
 
 fn device(queue: QueueConfig, profile: Profile) -> Device {
     Device::new(DeviceConfig::v1().queue(queue), profile).expect("a device that there could be")
@@ -152,7 +153,10 @@ fn a_full_queue_makes_wait_and_loses_nothing() {
 
 #[test]
 fn eight_threads_never_overflow_a_dedicated_queue() {
-    let rig = Rig::on(Backend::Dedicated, device(QueueConfig::dedicated(4), Profile::strict(10)));
+    let rig = Rig::stopped(Backend::Dedicated, device(QueueConfig::dedicated(4), Profile::strict(10)));
+    let before: Vec<_> = (0..5).map(|n| rig.copies().copy(bytes(700, n), vec![0; 700])).collect();
+    assert!(rig.rt.copies().counts().full > 0, "the queue is full before the threads begin");
+    let rig = rig.started();
     std::thread::scope(|scope| {
         for thread in 0..8 {
             let (rt, copies) = (&rig.rt, rig.copies());
@@ -167,11 +171,14 @@ fn eight_threads_never_overflow_a_dedicated_queue() {
             });
         }
     });
+    for copying in before {
+        let (src, dst) = end_of(&rig.rt, "a copy of before", copying).unwrap();
+        assert!(src == dst);
+    }
     let counters = rig.device().counters();
     assert_eq!((counters.dropped, rig.device().violations()), (0, vec![]));
     // What found the queue full went in batches when there was room again.
-    assert_eq!(counters.with_opcode(Opcode::MEMMOVE), 8 * 20 * 4, "{counters:?}");
-    assert!(rig.rt.copies().counts().full > 0, "the queue was never full");
+    assert_eq!(counters.with_opcode(Opcode::MEMMOVE), 5 + 8 * 20 * 4, "{counters:?}");
 }
 
 #[test]
@@ -195,10 +202,12 @@ fn threads_end_with_operations_in_flight() {
     rig.nothing_was_violated();
 }
 
-/// A runtime that gives up soon, on a stopped model.
-fn impatient(device: &Device) -> Runtime {
-    let builder = Runtime::builder().placement(twolane::Placement::Unpinned).copy_timeout(Duration::from_millis(50));
-    builder.model_device(device).build().unwrap()
+/// A runtime that gives up soon, on a stopped model, once its reaper's lane runs: before, nobody looks at the time.
+fn impatient(device: &Device) -> (Runtime, LaneRunner) {
+    let builder = common::pairs(1).own_threads([0]).copy_timeout(Duration::from_millis(50));
+    let rt = builder.model_device(device).build().unwrap();
+    let lane = rt.lane_runner(0).unwrap();
+    (rt, lane)
 }
 
 #[test]
@@ -206,7 +215,7 @@ fn what_a_queue_took_with_it_is_quarantined_and_the_cpu_does_the_rest() {
     for queue in [QueueConfig::shared(16), QueueConfig::dedicated(16)] {
         for halted in [false, true] {
             let device = device(queue.clone(), Profile::strict(12));
-            let rt = impatient(&device);
+            let (rt, lane) = impatient(&device);
             let copies = rt.copies().on(Engine::Device);
             let kept: Vec<_> = (0..3).map(|n| copies.copy(bytes(5000, n), vec![0; 5000])).collect();
             drop(copies.copy(bytes(5000, 9), vec![0; 5000]));
@@ -216,6 +225,7 @@ fn what_a_queue_took_with_it_is_quarantined_and_the_cpu_does_the_rest() {
                 device.disable_queue(0)
             }
             let _driven = device.spawn().unwrap();
+            let lane = std::thread::spawn(move || lane.run());
             for copying in kept {
                 let failed = end_of(&rt, "a copy whose queue is gone", copying).unwrap_err();
                 assert!(matches!(failed.failure, Failure::Quarantined { .. }), "{failed}");
@@ -237,6 +247,8 @@ fn what_a_queue_took_with_it_is_quarantined_and_the_cpu_does_the_rest() {
             assert!(failed.failure.to_string().contains("twolane doctor"), "{failed}");
             assert_eq!(failed.buffers, Some((vec![1; 9], vec![0; 9])));
             assert_eq!(device.violations(), []);
+            rt.shutdown(common::SOON).unwrap();
+            lane.join().unwrap();
         }
     }
 }
@@ -244,13 +256,15 @@ fn what_a_queue_took_with_it_is_quarantined_and_the_cpu_does_the_rest() {
 #[test]
 fn a_runtime_ends_with_operations_that_nobody_answers() {
     let device = shared(13);
-    let rt = impatient(&device);
+    let (rt, lane) = impatient(&device);
     let copies = rt.copies().on(Engine::Device);
     let kept = copies.copy(bytes(5000, 1), vec![0; 5000]);
     drop(copies.copy(bytes(5000, 2), vec![0; 5000]));
+    let lane = std::thread::spawn(move || lane.run());
     let began = Instant::now();
     let _ = rt.shutdown(Duration::from_secs(1));
     assert!(began.elapsed() < LIMIT);
+    lane.join().unwrap();
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     let std::task::Poll::Ready(Err(failed)) = std::pin::pin!(kept).as_mut().poll(&mut cx) else {
         panic!("a runtime that has ended answers everything")

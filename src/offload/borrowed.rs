@@ -2,8 +2,13 @@
 //!
 //! What is borrowed cannot be left to a device for ever, as the buffers of a future are. So whoever calls stays until the device has answered, looking at the
 //! completion record by itself: it needs no reaper, and no lane that runs. If there is no answer in time, the queue is closed, upon which the kernel drains what the
-//! device has of it; when the kernel says that this is done, nothing runs any more, and the CPU does the operation (again: every operation here may be done twice).
-//! Closing takes as long as the device takes, or for ever if it hangs; [`CopyCounts::closing`](super::CopyCounts::closing) tells of those that wait for it.
+//! device has of it; when that is known to be done ([`Drained`](super::dsa::portal::Drained), a value), nothing runs any more, and the CPU does the operation (again: every
+//! operation here may be done twice). Closing takes as long as the device takes, or for ever if it hangs.
+//!
+//! Closing may fail, and it drains nothing while a child of the process has the queue open. Then nobody knows whether the device still writes, and borrowed memory can neither
+//! be given back nor kept for ever, as a future's buffers can. So the caller stays, until the record is written or closing succeeds, which is tried again and again, however long
+//! that takes; [`CopyCounts::closing`](super::CopyCounts::closing) and [`not_drained`](super::CopyCounts::not_drained) tell of those that wait. To end the process instead would end what is
+//! well along with it, and whoever wants that sees the numbers and can.
 
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
@@ -21,6 +26,8 @@ use crate::arch;
 const LOOKS: u32 = 32;
 /// A wait that has lasted so long is no ordinary answer (those take microseconds), so the cpu is given to others in between.
 const SPIN_MAX: Duration = Duration::from_micros(50);
+/// Between two tries to close a queue: 100 ms. What stands in the way is a child, a limit, or no memory, and each try makes a thread.
+const CLOSE_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// The longest nap between two looks.
 const NAP_MAX: Duration = Duration::from_millis(1);
 
@@ -29,7 +36,8 @@ const NAP_MAX: Duration = Duration::from_millis(1);
 /// allocate nothing. Inside a poller they are refused, whatever the size, since a poller's lane has others to call.
 ///
 /// If the device does not answer in time ([`Builder::copy_timeout`](crate::Builder::copy_timeout)), its queue is closed and the kernel waited for, **as long as that
-/// takes**, before the CPU does it: borrowed memory cannot be left to a device that may still write to it.
+/// takes**, before the CPU does it: borrowed memory cannot be left to a device that may still write to it. For ever, if the device hangs; and where queues are written to by `write(2)`
+/// (no CAP_SYS_RAWIO), as long as a child that was forked meanwhile has a dedicated queue open: a program that forks and goes on closes them in the child, or uses the futures.
 impl Copies {
     /// Copies all of `src` to the beginning of `dst`.
     ///
@@ -217,6 +225,8 @@ impl Copies {
         core: Duration,
     ) -> Result<Done, Failure> {
         let mut wait = Wait::new();
+        // Who closes the queue, since when it is overdue, and when it may be tried.
+        let (mut closing, mut close_at) = (None, device.flow.timeout());
         loop {
             // SAFETY: says the caller.
             match unsafe { ticket.poll(|| *piece, Waker::noop()) } {
@@ -226,6 +236,7 @@ impl Copies {
                     unsafe { durable::write_back(piece) };
                     return Ok(Done::ByDevice { verdict, core });
                 }
+                Poll::Ready(Settled::NeverRan) => unreachable!("it waits for no others"),
                 Poll::Ready(Settled::OnCpu { rest, write_back, .. }) => {
                     // SAFETY: as above.
                     let verdict = unsafe { cpu::perform(&rest.operation, self.center.stores(rest.operation.len())) }?;
@@ -236,17 +247,24 @@ impl Copies {
                     return Ok(Done::ByCpu(rest.lift(verdict)));
                 }
                 // A watcher gave it up; here it is not given up, but waited for.
-                Poll::Ready(Settled::Failed(Failure::Quarantined { .. })) => break,
+                Poll::Ready(Settled::Failed(Failure::Quarantined { .. })) if closing.is_none() => {
+                    close_at = Duration::ZERO
+                }
+                Poll::Ready(Settled::Failed(Failure::Quarantined { .. })) => {}
                 Poll::Ready(Settled::Failed(failure)) => return Err(failure),
                 Poll::Pending => {}
             }
-            if wait.waited() >= device.flow.timeout() {
-                break;
+            if wait.waited() >= close_at {
+                let closer = closing.take().unwrap_or_else(|| self.center.counts.closing());
+                match device.flow.close_queue(how.queue) {
+                    Ok(drained) => break closer.closed(drained),
+                    Err(_) => closer.not_drained(),
+                }
+                (closing, close_at) = (Some(closer), wait.waited() + CLOSE_AGAIN_AFTER);
             }
             ticket.push();
             wait.until(|| ticket.status_byte() != 0);
         }
-        self.center.counts.closing(|| device.flow.close_queue(how.queue));
         // Nothing of it runs any more. What is kept in the operation's place is nothing.
         ticket.abandon(|| Box::new(()));
         // SAFETY: says the caller.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::dsa::portal::Drained;
 use super::flow::{CLASSES, Totals, class};
 
 /// Where size classes begin, in bytes: the first has what is smaller, the last all that is larger.
@@ -35,14 +36,16 @@ pub struct CopyCounts {
     pub resumes: u64,
     /// Operations whose future was dropped while a device had them.
     pub abandoned: u64,
-    /// Operations given up that may still run: their buffers stay until the process ends.
+    /// Operations given up that may still run: their buffers stay until the process ends. A no-op counts as well by which a queue was asked whether it lives, if it was not answered.
     pub quarantined: u64,
     /// Of those: answered after all.
     pub late: u64,
-    /// Queues that were closed because an operation on borrowed memory was not answered.
+    /// Operations on borrowed memory that were not answered, and whose queue was closed and drained.
     pub closed: u64,
-    /// Threads that wait for the kernel to close such a queue, now: a number that stays is a device that hangs.
+    /// Threads that wait for the kernel to close and drain such a queue, now: a number that stays is a device that hangs, or a child that has the queue open.
     pub closing: u64,
+    /// Times that such a queue was closed, or was not, and nobody could say that it was drained: it is tried again.
+    pub not_drained: u64,
 }
 
 /// What the engines' callers count.
@@ -52,6 +55,7 @@ pub(crate) struct Counts {
     refused: AtomicU64,
     closed: AtomicU64,
     closing: AtomicU64,
+    not_drained: AtomicU64,
 }
 
 impl Counts {
@@ -65,13 +69,11 @@ impl Counts {
         self.refused.fetch_add(1, Relaxed);
     }
 
-    /// Around the closing of a queue that somebody waits for.
-    pub(crate) fn closing(&self, close: impl FnOnce()) {
-        // Relaxed, all of them: statistics.
+    /// Somebody waits for a queue to be closed, from now on.
+    pub(crate) fn closing(&self) -> Closing<'_> {
+        // Relaxed, here and below: statistics.
         self.closing.fetch_add(1, Relaxed);
-        close();
-        self.closing.fetch_sub(1, Relaxed);
-        self.closed.fetch_add(1, Relaxed);
+        Closing(self)
     }
 
     /// Together with what a flow has counted.
@@ -93,7 +95,30 @@ impl Counts {
             late: flow.late,
             closed: self.closed.load(Relaxed),
             closing: self.closing.load(Relaxed),
+            not_drained: self.not_drained.load(Relaxed),
         }
+    }
+}
+
+/// A thread that waits for a queue to be closed.
+#[derive(Debug)]
+pub(crate) struct Closing<'a>(&'a Counts);
+
+impl Closing<'_> {
+    /// It was tried, in vain.
+    pub(crate) fn not_drained(&self) {
+        self.0.not_drained.fetch_add(1, Relaxed);
+    }
+
+    /// It is closed, and drained.
+    pub(crate) fn closed(self, _: Drained) {
+        self.0.closed.fetch_add(1, Relaxed);
+    }
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.closing.fetch_sub(1, Relaxed);
     }
 }
 

@@ -36,6 +36,11 @@ pub enum Failure {
         /// What the status means.
         meaning: &'static str,
     },
+    /// An operation of a [`Chain`](super::Chain) that it waited for failed. Nothing was done.
+    NotDone {
+        /// Which, by its number in the chain.
+        because: usize,
+    },
     /// The runtime has been shut down.
     Shutdown,
 }
@@ -56,6 +61,7 @@ impl fmt::Display for Failure {
             Self::Device { queue, status, meaning } => {
                 write!(f, "work queue {queue} answered {status:#04x} ({meaning})")
             }
+            Self::NotDone { because } => write!(f, "not done, because operation {because} of its chain failed"),
             Self::Shutdown => f.write_str("the runtime has been shut down"),
         }
     }

@@ -4,8 +4,6 @@
 //! two engines: `cpu`, and the device behind `dsa`. Both give the same data and the same verdict for the same operation, so that a route is a
 //! matter of cost alone. Nothing here knows of lanes: the reaper is an ordinary [`Poller`](crate::Poller).
 
-#![allow(dead_code)] // chains, scatter-gather and reopening are decided (pure) and not carried out yet
-
 #[cfg(not(twolane_loom))]
 pub(crate) mod batch;
 #[cfg(all(feature = "sim", not(twolane_loom)))]
@@ -17,6 +15,11 @@ mod borrowed;
 mod buffer;
 #[cfg(not(twolane_loom))]
 mod center;
+#[cfg(not(twolane_loom))]
+mod chain;
+#[cfg(not(twolane_loom))]
+#[allow(unsafe_code)]
+mod chaining;
 #[cfg(not(twolane_loom))]
 mod copies;
 #[cfg(not(twolane_loom))]
@@ -52,10 +55,15 @@ mod verdict;
 
 #[cfg(not(twolane_loom))]
 pub(crate) mod cpu;
+#[cfg(twolane_loom)]
+#[path = "dsa/queue/credits.rs"]
+mod credits;
 #[cfg(not(twolane_loom))]
 pub mod dsa;
 pub(crate) mod flow;
 #[cfg(not(twolane_loom))]
+#[cfg_attr(not(feature = "sim"), allow(dead_code))]
+// sharing and crowding are for the study so far, which is a part of `sim`
 pub(crate) mod route;
 
 #[cfg(twolane_loom)]
@@ -63,6 +71,8 @@ pub use flow::model;
 #[cfg(not(twolane_loom))]
 pub use {
     buffer::{OutOfRange, Part, PartMut, PartRef, RawBuffer, ReadBuffer, WriteBuffer},
+    chain::{CHAIN_MAX, Chain, Seed, Source, Span, SpanMut, StepId, Target},
+    chaining::{Chained, Chaining, CopyingLists},
     copies::{Copies, Engine},
     count::{CopyCounts, SIZE_CLASSES},
     failure::Failure,

@@ -73,6 +73,32 @@ impl Submitted {
     }
 }
 
+impl Submitted {
+    /// As [`poll_whole`], whichever it is.
+    ///
+    /// # Safety
+    /// As there.
+    pub(super) unsafe fn poll(
+        &mut self,
+        whole: &mut dyn FnMut() -> Operation,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Verdict, Failure>> {
+        // SAFETY, both: says the caller.
+        match self {
+            Self::Whole(ticket) => unsafe { poll_whole(ticket, whole, cx) },
+            Self::Otherwise(otherwise) => unsafe { otherwise.poll(whole, cx) },
+        }
+    }
+
+    /// Nobody waits any more: the buffers stay until the device has answered.
+    pub(super) fn abandon<T: Send + 'static>(self, buffers: T) {
+        match self {
+            Self::Whole(ticket) => ticket.abandon(move || Box::new(buffers)),
+            Self::Otherwise(otherwise) => otherwise.abandon(buffers),
+        }
+    }
+}
+
 /// What became of an operation that is wholly with the device; `whole` says what was submitted.
 ///
 /// # Safety
@@ -198,6 +224,7 @@ unsafe fn settle(settled: Settled, piece: &Operation) -> Result<Verdict, Failure
         Settled::Done(verdict) => (verdict, false),
         Settled::WriteBack(verdict) => (verdict, true),
         Settled::Failed(failure) => return Err(failure),
+        Settled::NeverRan => unreachable!("it waits for no others"),
         Settled::OnCpu { rest, write_back, streamed } => {
             let stores = if streamed { Stores::Streamed } else { Stores::Plain };
             // SAFETY: says the caller; what is left is a part of the piece.

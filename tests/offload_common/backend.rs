@@ -76,7 +76,7 @@ impl Backend {
 }
 
 fn builder() -> Builder {
-    Runtime::builder().placement(Placement::Unpinned)
+    Runtime::builder().placement(Placement::Unpinned).copy_timeout(super::PATIENT)
 }
 
 /// A runtime, and the model behind it.

@@ -4,8 +4,8 @@
 //! become one batch with fences where batches are taken, and *waves* where they are not: a wave is submitted when the one before it is done. What
 //! needs the *answer* of an operation before it (a CRC that goes on) starts a wave in any case, since its descriptor cannot be written earlier.
 //!
-//! A fence closes at anything but a plain success: at a page fault too. What a batch left undone behind a fence ([`Child::NeverRan`](super::outcome::Child))
-//! is planned again once what failed before it was resumed and done; if it failed for good, what depends on it is not to be done at all.
+//! A fence closes at anything but a plain success: at a page fault too. What a batch left undone behind a fence
+//! ([`Settled::NeverRan`](crate::offload::flow::Settled::NeverRan)) is planned again once what failed before it was resumed and done; if it failed for good, what depends on it is not to be done at all.
 
 use std::ops::Range;
 
@@ -51,16 +51,21 @@ pub(crate) fn waves(chain: &[Needs], batch_min: u32, batch_max: u32) -> impl Ite
     std::iter::from_fn(move || {
         let first = *chain.get(start)?;
         let rest = &chain[start + 1..];
+        // What lies behind a fence of an earlier wave waits as well: nothing says that it does not need what that fence was for.
+        let after_order = chain[1..start.max(1)].iter().any(|needs| *needs != Needs::Nothing);
+        let waits = start > 0 && (first != Needs::Nothing || after_order);
+        // A fence sees its own batch only: beside waves that are not waited for, there is none.
+        let fences = most > 0 && (waits || start == 0);
         // Up to what has to wait in software, or to what a batch holds.
         let more = match most {
-            0 => rest.iter().take_while(|needs| **needs == Needs::Nothing).count(),
+            _ if !fences => {
+                let room = if most == 0 { usize::MAX } else { most - 1 };
+                rest.iter().take(room).take_while(|needs| **needs == Needs::Nothing).count()
+            }
             _ => rest.iter().take(most - 1).take_while(|needs| **needs != Needs::Answer).count(),
         };
         let range = start..start + 1 + more;
         start = range.end;
-        // What lies behind a fence of an earlier wave waits as well: nothing says that it does not need what that fence was for.
-        let after_order = chain[1..range.start.max(1)].iter().any(|needs| *needs != Needs::Nothing);
-        let waits = range.start > 0 && (first != Needs::Nothing || after_order);
         let long = range.len() >= least.max(limits::BATCH_MIN as usize) || (least == 1 && range.len() == 1);
         Some(Wave { batch: most > 0 && range.len() > 1 && long, waits, range })
     })
@@ -135,6 +140,9 @@ mod tests {
             (&[Nothing, Nothing, Nothing, Nothing, Nothing], 2, "b[0 1] b[2 3] [4]"),
             (&[Nothing, Order, Nothing, Nothing], 2, "b[0 1'] b[2 3]!"),
             (&[Nothing, Nothing, Order, Nothing, Nothing], 2, "b[0 1] b[2 3]! [4]!"),
+            // A fence would not see the batch beside its own.
+            (&[Nothing, Nothing, Nothing, Order, Nothing], 2, "b[0 1] [2] b[3 4]!"),
+            (&[Nothing, Nothing, Nothing, Nothing, Order], 3, "b[0 1 2] [3] [4]!"),
         ] {
             assert_eq!(plan(chain, batch_max), expected, "{chain:?} by {batch_max}");
         }
@@ -156,6 +164,10 @@ mod tests {
                         for n in wave.range.clone().skip(1) {
                             assert_ne!(chain[n], Answer, "an answer is known between waves only");
                             assert!(chain[n] == Nothing || wave.is_fenced(&chain, n));
+                            assert!(
+                                chain[n] == Nothing || wave.waits || wave.range.start == 0,
+                                "a fence sees its batch only"
+                            );
                         }
                         let first = wave.range.start;
                         assert!(first == 0 || chain[first] == Nothing || wave.waits);

@@ -8,14 +8,13 @@
 //! A queue that does not answer is left open: closing it waits for the device, which hangs. The process's exit closes it.
 
 use std::fmt;
-use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::abi::{CompletionSlot, Descriptor, Flags, OpCap, Opcode, Status, limits};
 use super::discover::{HealthFile, Mode, WorkQueue};
-use super::portal::{self, Death, NoState, Portal, StateSource, Submitted, Way};
+use super::portal::{self, Death, NoState, NotMapped, Portal, StateSource, Submitted, Way};
 use super::queue::{Limits, Queue};
 use crate::arch::{self, Capabilities, Enqcmd, Movdir64b};
 
@@ -66,10 +65,14 @@ pub(crate) fn open(queue: &WorkQueue, cpu: Instructions, wants: Wants) -> Result
     if let Some(death) = state.death() {
         return Err(fail(NotOpened::Dead(death)));
     }
-    let node = open_node(&queue.node).map_err(|error| fail(NotOpened::Node(error)))?;
-    let way = way(queue.mode, cpu, || portal::map(&node)).map_err(|error| fail(NotOpened::Map(error)))?;
+    let way = way(queue.mode, cpu, || portal::map(&queue.node)).map_err(|not| {
+        fail(match not {
+            NotMapped::Opened(error) => NotOpened::Node(error),
+            NotMapped::Mapped(error) => NotOpened::Map(error),
+        })
+    })?;
     let mapped = way.is_mapped();
-    let portal = portal::through(way, node, state);
+    let portal = portal::through(way, &queue.node, state).map_err(|error| fail(NotOpened::Node(error)))?;
     match try_out(&*portal, queue, mapped && wants.batch_anyway) {
         Ok(limits) => Ok(Queue::new(&queue.name, queue.numa_node, limits, portal)),
         Err(why) => {
@@ -89,20 +92,15 @@ fn try_out(portal: &dyn Portal, queue: &WorkQueue, batch_anyway: bool) -> Result
     if limits.batch_max > 0 && !takes_batches(portal)? { Ok(without_batches(limits)) } else { Ok(limits) }
 }
 
-fn open_node(path: &Path) -> io::Result<File> {
-    // Close-on-exec is std's default.
-    File::options().read(true).write(true).open(path)
-}
-
 /// The way into a queue: by the instruction of its mode to the mapped portal, or by `write(2)` where the cpu lacks the one or the kernel refuses the
 /// other (CAP_SYS_RAWIO). `map` is called only if the instruction is there.
 ///
 /// # Errors
-/// Mapping failed for another reason.
-fn way<P>(mode: Mode, cpu: Instructions, map: impl FnOnce() -> io::Result<P>) -> io::Result<Way<P>> {
-    let to_page = |map: io::Result<P>, by: &dyn Fn(P) -> Way<P>| match map {
+/// Opening failed, or mapping for another reason.
+fn way<P>(mode: Mode, cpu: Instructions, map: impl FnOnce() -> Result<P, NotMapped>) -> Result<Way<P>, NotMapped> {
+    let to_page = |map: Result<P, NotMapped>, by: &dyn Fn(P) -> Way<P>| match map {
         Ok(page) => Ok(by(page)),
-        Err(error) if error.raw_os_error() == Some(libc::EPERM) => Ok(Way::Write),
+        Err(NotMapped::Mapped(error)) if error.raw_os_error() == Some(libc::EPERM) => Ok(Way::Write),
         Err(error) => Err(error),
     };
     match (mode, cpu.movdir64b, cpu.enqcmd) {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::offload::dsa::abi::layout;
 use crate::offload::dsa::discover::Explicit;
+use crate::offload::dsa::portal::open_node;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
@@ -199,13 +200,16 @@ fn the_way_is_by_mode_cpu_and_what_the_kernel_grants() {
     let (movdir64b, enqcmd) = (cpu.movdir64b.unwrap(), cpu.enqcmd.unwrap());
     let both = Instructions { movdir64b: Some(movdir64b), enqcmd: Some(enqcmd) };
     let none = Instructions::default();
-    let errno = |errno| move || Err::<u8, _>(io::Error::from_raw_os_error(errno));
+    let errno = |errno| move || Err::<u8, _>(NotMapped::Mapped(io::Error::from_raw_os_error(errno)));
     assert_eq!(way(Mode::Dedicated, both, || Ok(1)).unwrap(), Way::Movdir64b(1, movdir64b));
     assert_eq!(way(Mode::Shared, both, || Ok(1)).unwrap(), Way::Enqcmd(1, enqcmd));
     for mode in [Mode::Dedicated, Mode::Shared] {
         assert_eq!(way(mode, both, errno(libc::EPERM)).unwrap(), Way::Write);
-        assert_eq!(way(mode, none, || -> io::Result<u8> { panic!("nothing to map for") }).unwrap(), Way::Write);
-        assert_eq!(way(mode, both, errno(libc::ENODEV)).unwrap_err().raw_os_error(), Some(libc::ENODEV));
+        assert_eq!(way(mode, none, || -> Result<u8, NotMapped> { panic!("nothing to map for") }).unwrap(), Way::Write);
+        let Err(NotMapped::Mapped(error)) = way(mode, both, errno(libc::ENODEV)) else { panic!("it is no node") };
+        assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
+        let gone = || Err::<u8, _>(NotMapped::Opened(io::Error::from_raw_os_error(libc::EPERM)));
+        assert!(matches!(way(mode, both, gone), Err(NotMapped::Opened(_))), "which is not about mapping");
     }
     // The other mode's instruction is no way.
     let only = Instructions { enqcmd: None, ..both };

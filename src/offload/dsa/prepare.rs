@@ -85,7 +85,7 @@ pub(crate) enum Unsuited {
     Operation(Opcode),
     /// Nothing to do: no engine is needed.
     Empty,
-    /// More than one descriptor takes, in bytes: [`split`] it.
+    /// More than one descriptor takes, in bytes: it goes in pieces.
     Long { most: u64 },
     /// The copy overlaps itself, and the device does not order that.
     Overlap,
@@ -130,31 +130,6 @@ pub(crate) fn prepare(
         descriptor = descriptor.with_flags(Flags::BOF);
     }
     Ok(Prepared { descriptor, write_back })
-}
-
-/// A part that one descriptor takes, and the rest: for operations that are [`Unsuited::Long`], or that are better cut into parts of `most` bytes (two
-/// devices share one copy, a fault loses little). `dependent`: the part must be *done* before the rest is submitted, because the rest needs its
-/// answer (CRC), or because it overwrites what the part reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Split {
-    pub(crate) part: Operation,
-    pub(crate) rest: Operation,
-    pub(crate) dependent: bool,
-}
-
-/// Cuts an operation: `None` if it has no parts (deltas), or if what it has is larger than `most` (blocks of protection information).
-pub(crate) fn split(operation: &Operation, most: u64) -> Option<Split> {
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let (part, rest) = crate::offload::cpu::cut(operation, most);
-    if rest == Operation::Nop || part.len() > most {
-        return None;
-    }
-    let dependent = match *operation {
-        Operation::Copy { src, dst, len } => overlap(src.addr(), len, dst.addr(), len),
-        Operation::Crc { .. } | Operation::CopyCrc { .. } => true,
-        _ => false,
-    };
-    Some(Split { part, rest, dependent })
 }
 
 /// The opcode of a kind of operation.

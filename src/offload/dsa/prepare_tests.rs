@@ -237,28 +237,6 @@ fn blocking_is_for_those_who_ask_where_the_queue_lets_them() {
 }
 
 #[test]
-fn parts_fit_and_say_whether_they_wait_for_each_other() {
-    const MOST: u64 = 1000;
-    for operation in all() {
-        let Some(Split { part, rest, dependent }) = split(&operation, MOST) else {
-            let whole = [Kind::Nop, Kind::CreateDelta, Kind::ApplyDelta];
-            // Blocks of 4104 have no part of 1000 bytes.
-            let blocks = [Kind::DifCheck, Kind::DifInsert, Kind::DifStrip, Kind::DifUpdate];
-            assert!(whole.contains(&operation.kind()) || blocks.contains(&operation.kind()), "{operation:?}");
-            continue;
-        };
-        assert!(part.len() as u64 <= MOST && part.len() + rest.len() == operation.len());
-        assert_eq!(dependent, matches!(operation.kind(), Kind::Crc | Kind::CopyCrc), "{operation:?}");
-    }
-    let overlapping = Operation::Copy { src: at(0x1000), dst: at(0x1100), len: 4096 };
-    let Some(Split { part: Operation::Copy { src, .. }, dependent: true, .. }) = split(&overlapping, MOST) else {
-        panic!()
-    };
-    assert!(src.addr() > 0x1000, "its end first");
-    assert!(split(&all()[10], 4112).is_some_and(|split| split.part.len() == 4112));
-}
-
-#[test]
 fn a_note_says_what_it_was_made_of() {
     for intent in [Intent::Soon, Intent::Cold, Intent::Durable] {
         for (block_on_fault, write_back) in [(false, false), (false, true), (true, false), (true, true)] {

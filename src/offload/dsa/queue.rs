@@ -19,7 +19,7 @@ pub(crate) use set::OPENINGS_MAX;
 pub(crate) use set::{QueueId, Queues};
 
 use super::abi::{Descriptor, GenCap, OpCap, Version};
-use super::portal::{Death, Direct, Portal, Submitted};
+use super::portal::{Death, Direct, Drained, NotDrained, Portal, Submitted};
 use crate::sync::Mutex;
 
 /// What a queue takes: the work queue's own limits where it has some, else its device's.
@@ -155,12 +155,15 @@ impl Queue {
         self.portal.death().is_some()
     }
 
-    /// Lets go of the queue: see [`Portal::retire`], which can block. Nothing of what it accepted runs any more when this has returned.
-    pub(crate) fn retire(&self) {
+    /// Lets go of the queue: see [`Portal::retire`], which can block.
+    ///
+    /// # Errors
+    /// What it accepted may still run.
+    pub(crate) fn retire(&self) -> Result<Drained, NotDrained> {
         self.health.die(Death::Retired);
         // One closes, and the others wait for it: only then is their promise kept, too.
         let _closing = self.closing.lock();
-        self.portal.retire();
+        self.portal.retire()
     }
 
     /// Templates of copies.

@@ -1,7 +1,6 @@
 //! A queue that died is enabled again: it is opened anew, with a new node, a new descriptor and a new portal.
 //!
-//! The old opening is given up first, or a dedicated queue would be busy with us. That makes the kernel drain what was submitted to it, so that when
-//! it is done, nothing of the old opening runs any more, and what was quarantined for its sake is free.
+//! The old opening is given up first, or a dedicated queue would be busy with us. That makes the kernel drain what was submitted to it.
 
 use super::discover::WorkQueue;
 use super::open::{self, Instructions, OpenError, Wants};
@@ -10,6 +9,7 @@ use super::queue::{Condition, Queue, QueueId, Queues};
 /// What became of a dead queue.
 #[derive(Debug)]
 #[must_use]
+#[allow(dead_code)] // what the variants hold is for reports
 pub(crate) enum TakenUp {
     /// This opening follows it.
     Opened(QueueId),
@@ -42,7 +42,8 @@ fn take_up_by(
         return TakenUp::Alive;
     }
     let Some(queue) = found.iter().find(|queue| queue.name == old.name()) else { return TakenUp::NotBack };
-    old.retire();
+    // Drained or not: what was given up stays given up, and a dedicated queue that somebody else has cannot be opened.
+    let _ = old.retire();
     match open(queue) {
         Err(error) => TakenUp::Refused(error),
         Ok(new) => queues.add(new).map_or(TakenUp::TooMany, TakenUp::Opened),
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
     use crate::offload::dsa::abi::Descriptor;
     use crate::offload::dsa::discover::{Explicit, Mode};
-    use crate::offload::dsa::portal::{Death, Portal, Submitted};
+    use crate::offload::dsa::portal::{Death, Drained, NotDrained, Portal, Submitted};
     use crate::offload::dsa::queue::{Limits, OPENINGS_MAX};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::*};
@@ -66,8 +67,9 @@ mod tests {
         unsafe fn submit(&self, _: &Descriptor) -> Submitted {
             Submitted::Accepted
         }
-        fn retire(&self) {
+        fn retire(&self) -> Result<Drained, NotDrained> {
             self.0.store(true, SeqCst);
+            Ok(Drained::by_the_portals_word())
         }
     }
 

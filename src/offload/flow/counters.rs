@@ -60,7 +60,7 @@ counters! {
     resumes,
     /// Operations whose ticket was dropped while the device had them.
     abandoned,
-    /// Operations given up, which may still run.
+    /// Operations given up, which may still run; and no-ops likewise, by which a queue was asked whether it lives.
     quarantined,
     /// Operations given up whose record came after all.
     late,

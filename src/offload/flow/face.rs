@@ -10,12 +10,14 @@ use super::TOGETHER;
 use super::close;
 use super::core::{Core, Settings};
 use super::counters::Totals;
+use super::fenced::NotTogether;
 use super::reaper::Reaper;
 use super::room::Room;
 use super::shutdown::{self, Report};
 use super::submit::{How, Refused};
 use super::ticket::Ticket;
-use crate::offload::dsa::queue::{Queue, Queues};
+use crate::offload::dsa::portal::{Drained, NotDrained};
+use crate::offload::dsa::queue::{Queue, QueueId, Queues};
 use crate::offload::{Intent, Operation};
 
 /// Everything between the router and the portals. Shared by lanes, foreign threads and futures; dropped (and not shut down), it takes nothing new, and
@@ -117,6 +119,28 @@ impl Flow {
         unsafe { self.0.submit_many(ops, how, sink) }
     }
 
+    /// Submits operations as one batch, all or none, in which those that are marked wait for all before them. They are not mixed with what waits for others.
+    ///
+    /// # Errors
+    /// [`NotTogether`]: nothing was submitted.
+    ///
+    /// # Safety
+    /// As [`submit`](Self::submit), for each.
+    pub(crate) unsafe fn submit_fenced(
+        &self,
+        operations: &[(Operation, bool)],
+        how: How,
+        sink: impl FnMut(Ticket),
+    ) -> Result<(), NotTogether> {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.submit_fenced(operations, how, sink) }
+    }
+
+    /// What a batch of this queue may hold; below 2: it takes none.
+    pub(crate) fn batch_max(&self, queue: QueueId) -> usize {
+        self.0.queues.find(queue).map_or(0, |queue| close::batch_max(queue, &self.0.settings.batching))
+    }
+
     /// Submits what waits in the calling thread's backlog.
     pub(crate) fn flush(&self) {
         if self.0.is_here() {
@@ -148,11 +172,13 @@ impl Flow {
         self.0.settings.timeout
     }
 
-    /// Closes a queue, for good: when this has returned, nothing that was submitted to it runs any more. **Can block**, as long as the device hangs.
-    pub(crate) fn close_queue(&self, queue: crate::offload::dsa::queue::QueueId) {
-        if let Some(queue) = self.0.queues.find(queue) {
-            queue.retire();
-        }
+    /// Closes a queue, for good. **Can block**, as long as the device hangs.
+    ///
+    /// # Errors
+    /// What was submitted to it may still run.
+    pub(crate) fn close_queue(&self, queue: QueueId) -> Result<Drained, NotDrained> {
+        let unknown = || NotDrained::because("there is no such queue");
+        self.0.queues.find(queue).ok_or_else(unknown)?.retire()
     }
 
     /// What went through so far.

@@ -27,6 +27,9 @@ mod counters;
 mod face;
 #[cfg(not(twolane_loom))]
 #[allow(unsafe_code)]
+mod fenced;
+#[cfg(not(twolane_loom))]
+#[allow(unsafe_code)]
 mod memory;
 #[cfg(not(twolane_loom))]
 #[allow(unsafe_code)]
@@ -51,6 +54,7 @@ pub(crate) use {
     self::core::{Settings, sit_on},
     counters::{CLASSES, Totals, class},
     face::Flow,
+    fenced::NotTogether,
     memory::LIST_LEN,
     reaper::Reaper,
     room::Room,

@@ -5,6 +5,7 @@
 use std::task::Waker;
 
 use super::{backlog, claims, slot, state, waiters};
+use crate::offload::credits;
 
 /// Slots of a page, in the models.
 pub const SLOTS: u32 = claims::SLOTS;
@@ -47,6 +48,29 @@ pub struct Released {
 /// [`backlog::Backlog`].
 #[derive(Debug)]
 pub struct Backlog(backlog::Backlog);
+
+/// A queue's credits (`dsa::queue::Credits`).
+#[derive(Debug)]
+pub struct Credits(credits::Credits);
+
+impl Credits {
+    pub fn new(all: u32) -> Self {
+        Self(credits::Credits::new(all))
+    }
+
+    #[must_use]
+    pub fn take(&self, wanted: u32) -> u32 {
+        self.0.take(wanted)
+    }
+
+    pub fn give_back(&self, count: u32) {
+        self.0.give_back(count);
+    }
+
+    pub fn taken(&self) -> u32 {
+        self.0.taken()
+    }
+}
 
 /// [`waiters::Waiters`].
 #[derive(Debug)]

@@ -8,14 +8,15 @@ use std::sync::atomic::Ordering::*;
 use std::time::Duration;
 
 use super::batches::missing_did_not_run;
-use super::claims::{Look, numbers};
+use super::claims::{Claim, Look, numbers};
 use super::close;
 use super::core::Core;
 use super::page::PageRef;
-use super::slot::Deadline;
+use super::slot::{Deadline, Origin, Slot};
 use super::state::{Over, Phase, Seen};
-use crate::offload::dsa::portal::Death;
-use crate::offload::dsa::queue::Condition;
+use crate::offload::dsa::abi::{Descriptor, Flags};
+use crate::offload::dsa::portal::{Death, Submitted};
+use crate::offload::dsa::queue::{Condition, Queue};
 use crate::poll::{Peek, PollCx, Poller, Progress, WakeBy};
 
 /// Deadlines are looked at so often in the time that an operation has: it is given up at most an eighth late.
@@ -105,6 +106,8 @@ pub(crate) struct Sweeper {
     watch: Option<(PageRef, u32)>,
     /// All pages are marked dormant, as far as the reaper knows.
     asleep: bool,
+    /// Queues that are suspected, and were asked whether they live.
+    asked: Vec<u16>,
 }
 
 #[derive(Debug)]
@@ -149,7 +152,7 @@ impl Sweeper {
     pub(super) fn new(core: &Core) -> Self {
         let look_every = (nanos(core.settings.timeout) / LOOKS_A_TIMEOUT).max(1);
         let pages = (0..core.seats()).map(|seat| Watched::new(core.page_on(seat), seat)).collect();
-        Self { pages, look_at: 0, look_every, watch: None, asleep: false }
+        Self { pages, look_at: 0, look_every, watch: None, asleep: false, asked: Vec::new() }
     }
 
     /// One pass, at `now`, in nanoseconds of any clock that goes on.
@@ -222,11 +225,14 @@ impl Sweeper {
     #[cold]
     fn look_at_deadlines(&mut self, core: &Arc<Core>, now: u64, swept: &mut Swept) {
         let expired = core.expired.load(Acquire);
+        let is_suspect =
+            |id: &u16| core.queue(*id).is_some_and(|queue| queue.health().condition() == Condition::Suspect);
+        self.asked.retain(is_suspect);
         let mut fresh = Vec::new();
         for watched in &mut self.pages {
             watched.look_for_late();
             watched.look_for_stuck(core, swept);
-            watched.look_at_deadlines(core, now, expired, swept);
+            watched.look_at_deadlines(core, now, expired, &mut self.asked, swept);
             if let Some(seat) = watched.seat.filter(|_| watched.is_worn() && !core.is_closed()) {
                 // Out of memory: the page stays, with the slots that it has left.
                 if let Ok(page) = core.new_page(seat) {
@@ -343,8 +349,7 @@ impl Watched {
             swept.events = swept.events.saturating_add(1);
             if over == Over::Quarantined {
                 self.quarantined |= 1 << slot;
-                // A batch is none: its children are counted, each.
-                page.counters.quarantined.add(u64::from(!seen.is_batch()));
+                page.counters.quarantined.add(u64::from(is_counted(page.slot(slot), seen)));
             }
         }
         page.carry_out(slot, none, outcome);
@@ -367,7 +372,7 @@ impl Watched {
             let outcome = here.late(seen);
             if outcome.mine {
                 self.quarantined &= !(1 << slot);
-                page.counters.late.add(u64::from(!seen.is_batch()));
+                page.counters.late.add(u64::from(is_counted(here, seen)));
             }
             page.carry_out(slot, origin, outcome);
         }
@@ -395,7 +400,7 @@ impl Watched {
         }
     }
 
-    fn look_at_deadlines(&mut self, core: &Core, now: u64, expired: bool, swept: &mut Swept) {
+    fn look_at_deadlines(&mut self, core: &Core, now: u64, expired: bool, asked: &mut Vec<u16>, swept: &mut Swept) {
         let page = self.page;
         if expired {
             close::unrun(page, page.backlog.take());
@@ -418,10 +423,17 @@ impl Watched {
                 Some(deadline) if deadline.at > now => continue,
                 Some(deadline) => deadline.again,
             };
-            let dead = core.queue(here.origin().queue).is_none_or(|queue| {
-                queue.health().suspect();
-                if twice && !expired {
-                    queue.health().die(Death::Silent);
+            let id = here.origin().queue;
+            let dead = core.queue(id).is_none_or(|queue| {
+                if !expired {
+                    match is_question(here, seen) {
+                        false => self.suspect(queue, id, twice, asked),
+                        // It has answered others since, if it is not suspected any more.
+                        true if queue.health().condition() == Condition::Suspect => {
+                            _ = queue.health().die(Death::Silent)
+                        }
+                        true => {}
+                    }
                 }
                 matches!(queue.look(), Condition::Dead(_))
             });
@@ -435,8 +447,49 @@ impl Watched {
         self.lost = if !live && look.waiters() { self.lost + 1 } else { 0 };
     }
 
+    /// An operation of a queue's is overdue, once or twice. One that is lost does not tell that nothing is answered any more, and all others would be lost with the queue: so the
+    /// queue is asked, by a no-op, and dies if that is overdue, or could not be submitted and the operation is overdue again.
+    fn suspect(&self, queue: &Queue, id: u16, twice: bool, asked: &mut Vec<u16>) {
+        if !twice && queue.health().suspect() && queue.look() == Condition::Suspect && ask(self.page, queue, id) {
+            asked.push(id);
+        }
+        if twice && queue.health().condition() == Condition::Suspect && !asked.contains(&id) {
+            queue.health().die(Death::Silent);
+        }
+    }
+
     /// Whether it should be replaced.
     fn is_worn(&self) -> bool {
         self.quarantined != 0 || self.lost >= LOST_LOOKS
     }
+}
+
+/// Asks a queue whether it lives: by a no-op that nobody waits for, as a batch without children. Any answer is one. `false`: no room for it.
+#[cold]
+fn ask(page: PageRef, queue: &Queue, id: u16) -> bool {
+    // The reaper is awake, since it asks.
+    let Claim::Taken { slots: own, rouse: _ } = page.claims.claim() else { return false };
+    let slot = own.trailing_zeros();
+    let (here, record) = (page.slot(slot), page.memory.record(slot));
+    page.memory.clear_record(slot);
+    here.set_origin(Origin::alone(id));
+    here.publish_batch(0);
+    let question = Descriptor::noop().report_to(record.address()).with_flags(Flags::RCR);
+    // SAFETY: a no-op has no address but its record's, which is zeroed, the slot's own, and in the page, which stays.
+    let accepted = unsafe { queue.submit(&question) } == Submitted::Accepted;
+    if !accepted {
+        here.unpublish_batch();
+        page.release(own);
+    }
+    accepted
+}
+
+/// Whether it is a no-op by which a queue was asked whether it lives.
+fn is_question(slot: &Slot, seen: Seen) -> bool {
+    seen.is_batch() && slot.children() == 0
+}
+
+/// Whether it counts as an operation. A batch does not: its children do, each.
+fn is_counted(slot: &Slot, seen: Seen) -> bool {
+    !seen.is_batch() || is_question(slot, seen)
 }

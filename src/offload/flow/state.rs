@@ -94,10 +94,6 @@ impl Seen {
     pub(crate) fn has_waker(self) -> bool {
         self.0 & WAKER != 0
     }
-    /// Tells one life of the slot from the others. Wraps after 2^32 lives: whoever compares would have to be held up for as many.
-    pub(crate) fn life(self) -> u32 {
-        (self.0 >> 32) as u32
-    }
 }
 
 /// What [`StateWord::over`] leaves to its caller.
@@ -226,8 +222,8 @@ impl StateWord {
     #[must_use]
     pub(crate) fn offer_first_waker(&self, seen: Seen) -> bool {
         debug_assert!(seen.is_live() && !seen.has_waker() && !seen.is_abandoned());
-        // An addition, since the bit is not set.
         // Release: the waker; partner is the Acquire in `over`. Relaxed on failure: the caller looks again. Strong: it is tried once.
+        // An addition, since the bit is not set.
         self.0.compare_exchange(seen.0, seen.0 + WAKER, Release, Relaxed).is_ok()
     }
 

@@ -17,6 +17,8 @@ use crate::offload::{Failure, Operation, Verdict};
 
 /// Times that an operation is submitted again because it had not run, before the CPU does it: 2.
 const RETRIES_MAX: u8 = 2;
+/// In the place of a number of retries: it is not submitted again, since others have their turn before it.
+const IN_ORDER: u8 = RETRIES;
 
 /// What an operation came to.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub(crate) enum Settled {
     /// It is not, and the device is done with its memory; but after [`Failure::Quarantined`]: then [`Ticket::abandon`] has to be called, or the memory
     /// leaked.
     Failed(Failure),
+    /// It did not run, and will not: whoever asked for an order ([`Flow::submit_fenced`](super::Flow::submit_fenced)) submits it when its turn has come.
+    NeverRan,
     /// The device did not (quite) do it and is done with its memory: this is left for the CPU, whose verdict is to be [`lift`](Rest::lift)ed. The CPU
     /// can access all of it. `write_back`: as above.
     OnCpu {
@@ -121,6 +125,14 @@ impl Ticket {
             && page.is_here()
             && page.memory.record_at(line).status_byte() == 0
             && page.slot_at(line).register_first(waker)
+    }
+
+    /// One that waits for others in its batch: see [`Settled::NeverRan`].
+    pub(super) fn in_order(self) -> Self {
+        let note = self.note.raised(u16::from(IN_ORDER) * RETRY);
+        let mut this = self;
+        this.note = note;
+        this
     }
 
     /// Whether it is over, and if so how; else `waker` will be woken when it may be (the last one that was given).
@@ -256,12 +268,20 @@ impl Ticket {
             return Poll::Pending;
         }
         self.page.counters.resumes.add(1);
+        // What is resumed was running, so its turn had come: from here on it goes as others do.
+        if self.retries() == IN_ORDER {
+            self.note = self.note.raised((u16::from(IN_ORDER) * RETRY).wrapping_neg());
+        }
         self.rest = Some(Box::new(rest)); // a fault costs a thousand times as much
         self.again(rest, waker)
     }
 
     /// It did not run.
     fn retry(&mut self, rest: Rest, waker: &Waker) -> Poll<Settled> {
+        if self.retries() == IN_ORDER {
+            self.leave();
+            return Poll::Ready(Settled::NeverRan);
+        }
         if self.retries() == RETRIES_MAX {
             return self.on_cpu(rest);
         }

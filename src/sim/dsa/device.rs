@@ -214,6 +214,12 @@ impl Device {
         self.lock().start();
     }
 
+    /// As if a child of the program had all queues open as well, as it has after a fork: while that is so, closing one drains nothing, since the kernel waits for the last that has it
+    /// open. The driver of this crate then knows that it was not drained.
+    pub fn keep_open(&self, kept: bool) {
+        self.lock().kept_open = kept;
+    }
+
     /// Changes what goes wrong from now on.
     pub fn set_faults(&self, faults: super::Faults) {
         self.lock().weather.faults = faults;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::offload::dsa::abi::limits::DESCRIPTOR_BYTES;
 use crate::offload::dsa::abi::{Descriptor, Opcode, Version};
-use crate::offload::dsa::portal::{Death, Portal, StateSource, Submitted};
+use crate::offload::dsa::portal::{Death, Drained, NotDrained, Portal, StateSource, Submitted};
 use crate::offload::dsa::queue::{Limits, Queue, QueueId, Queues};
 use crate::offload::dsa::reopen::TakenUp;
 
@@ -150,13 +150,14 @@ impl Portal for ModelWay {
         if self.portal.is_forked() { Some(Death::Forked) } else { StateSource::death(&self.portal) }
     }
 
-    fn retire(&self) {
+    fn retire(&self) -> Result<Drained, NotDrained> {
         // Relaxed: see `submit_many`.
         self.retired.store(true, Ordering::Relaxed);
-        if !self.portal.is_forked() && self.portal.drain(DRAIN_MAX).is_err() {
-            // As the kernel would: it never comes back from a device that hangs.
-            panic!("the device model did not drain within {DRAIN_MAX:?}");
+        if self.portal.is_forked() {
+            return Err(NotDrained::because("the queue was opened by the parent of this process"));
         }
+        self.portal.drain(DRAIN_MAX).map_err(NotDrained::of("the model's queue was closed, and is not drained"))?;
+        Ok(Drained::by_the_portals_word())
     }
 }
 
@@ -209,7 +210,7 @@ impl DriverSide {
             return TakenUp::NotBack;
         }
         // A dedicated queue would be busy with the old opening.
-        old.retire();
+        let _ = old.retire();
         // Disabled in this very moment: another look finds it.
         let Ok(new) = self.open(at, number) else { return TakenUp::NotBack };
         queues.add(new).map_or(TakenUp::TooMany, TakenUp::Opened)
@@ -263,7 +264,7 @@ mod tests {
             device.run_until_idle();
             assert!(slots.iter().all(|slot| slot.record().unwrap().status() == Status::SUCCESS));
             assert_eq!(way.death(), None);
-            way.retire();
+            let _ = way.retire().unwrap();
             // SAFETY: as above; it is not accepted.
             assert_eq!(unsafe { way.submit(&descriptors[0]) }, Submitted::Dead(Death::Retired));
             assert_eq!(device.violations(), []);

@@ -110,6 +110,9 @@ impl ModelPortal {
     pub(crate) fn drain(&self, within: Duration) -> io::Result<()> {
         let until = Instant::now() + within;
         self.device.lock().close(self.client);
+        if self.device.lock().kept_open {
+            return Err(io::Error::from(io::ErrorKind::ResourceBusy));
+        }
         while !self.device.lock().is_drained(self.client) {
             if Instant::now() >= until {
                 return Err(io::Error::from(io::ErrorKind::TimedOut));

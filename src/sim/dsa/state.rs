@@ -39,6 +39,8 @@ pub(crate) struct State {
     pub(crate) watch: Watch,
     pub(crate) trace: Trace,
     pub(crate) error: SwError,
+    /// Somebody else has the queues open, too.
+    pub(crate) kept_open: bool,
 }
 
 /// Whether the device works, as sysfs's `state` says.
@@ -115,6 +117,7 @@ impl State {
             watch: Watch::default(),
             trace: Trace::new(profile.trace),
             error: SwError::default(),
+            kept_open: false,
             config,
             profile,
         }

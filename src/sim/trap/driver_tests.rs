@@ -126,7 +126,7 @@ fn eight_threads_copy_through_the_traps_and_every_byte_is_there() {
 fn a_queue_that_is_retired_takes_late_stores_for_memory() {
     for opened in portals(&Profile::strict(3)) {
         let accepted = opened.device.counters().accepted;
-        opened.queue.retire();
+        let _ = opened.queue.retire().unwrap();
         // SAFETY: a no-op without a record names no memory.
         let _ = unsafe { opened.queue.submit(&Descriptor::noop()) };
         assert_eq!(opened.device.counters().accepted, accepted, "{}: the device is out of reach", opened.name);

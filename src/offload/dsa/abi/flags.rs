@@ -68,8 +68,6 @@ impl Flags {
     /// Bit 19 of CRC operations: a CRC of 64 bits.
     pub const CRC_64: Self = Self(1 << 19);
 
-    /// The traffic-class selectors of addresses.
-    pub(super) const ADDRESS_SELECTORS: Self = Self(0b111 << 9);
     /// Every bit that the field has room for.
     pub const MASK: Self = Self(0x00ff_ffff);
 

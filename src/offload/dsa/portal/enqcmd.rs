@@ -3,14 +3,12 @@
 //! "Not taken" means a full queue, and just as well a disabled one, one of the other mode, or a halted device; the instruction never says which, and
 //! never turns into an error. So tries are bounded, and after a run of submissions that all found it "full" the queue's `state` is read again.
 
-use std::fs::File;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
 use super::mapped::bytes;
-use super::node::Node;
 use super::page::Page;
 use super::state::StateSource;
-use super::{Death, Portal, Submitted};
+use super::{Death, Drained, NotDrained, Portal, Submitted};
 use crate::arch::{self, Enqcmd};
 use crate::offload::dsa::abi::Descriptor;
 
@@ -43,14 +41,13 @@ pub(crate) struct Enqueued<E> {
     page: Page,
     by: E,
     state: Box<dyn StateSource>,
-    node: Node,
     /// Submissions in a row that found it full.
     full_run: AtomicU32,
 }
 
 impl<E: Enqueue> Enqueued<E> {
-    pub(super) fn new(page: Page, node: File, by: E, state: Box<dyn StateSource>) -> Self {
-        Self { page, by, state, node: Node::new(node), full_run: AtomicU32::new(0) }
+    pub(super) fn new(page: Page, by: E, state: Box<dyn StateSource>) -> Self {
+        Self { page, by, state, full_run: AtomicU32::new(0) }
     }
 
     /// One descriptor, after the fence.
@@ -111,15 +108,14 @@ impl<E: Enqueue> Portal for Enqueued<E> {
         if self.page.is_here() { self.state.death() } else { Some(Death::Forked) }
     }
 
-    fn retire(&self) {
-        self.page.retire();
-        self.node.retire();
+    fn retire(&self) -> Result<Drained, NotDrained> {
+        self.page.retire()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_device::{AnyState, page_and_node};
+    use super::super::test_device::{AnyState, page};
     use super::*;
     use std::sync::atomic::AtomicUsize;
 
@@ -137,8 +133,7 @@ mod tests {
 
     fn portal(refusals: usize, state: AnyState) -> (Enqueued<Refuses>, Refuses) {
         let by = Refuses(Box::leak(Box::new((AtomicUsize::new(refusals), AtomicUsize::new(0)))));
-        let (page, node) = page_and_node();
-        (Enqueued::new(page, node, by, Box::new(state)), by)
+        (Enqueued::new(page(), by, Box::new(state)), by)
     }
 
     fn submit(portal: &impl Portal) -> Submitted {

@@ -3,13 +3,10 @@
 //! Credits (`queue`) keep the queue from overflowing, for the device drops what is too much. It drops everything when the queue is disabled, and that
 //! shows by silence only: a deadline, then [`death`](Portal::death).
 
-use std::fs::File;
-
 use super::direct::{By, Direct};
-use super::node::Node;
 use super::page::Page;
 use super::state::StateSource;
-use super::{Death, Portal, Submitted};
+use super::{Death, Drained, NotDrained, Portal, Submitted};
 use crate::arch::{self, Movdir64b};
 use crate::offload::dsa::abi::Descriptor;
 
@@ -48,13 +45,11 @@ pub(crate) struct Mapped<S> {
     page: Page,
     by: S,
     state: Box<dyn StateSource>,
-    /// The opened queue. The mapping alone would keep it open; giving up takes both.
-    node: Node,
 }
 
 impl<S: Store64> Mapped<S> {
-    pub(super) fn new(page: Page, node: File, by: S, state: Box<dyn StateSource>) -> Self {
-        Self { page, by, state, node: Node::new(node) }
+    pub(super) fn new(page: Page, by: S, state: Box<dyn StateSource>) -> Self {
+        Self { page, by, state }
     }
 }
 
@@ -91,8 +86,7 @@ impl<S: Store64> Portal for Mapped<S> {
         if self.page.is_here() { self.state.death() } else { Some(Death::Forked) }
     }
 
-    fn retire(&self) {
-        self.page.retire();
-        self.node.retire();
+    fn retire(&self) -> Result<Drained, NotDrained> {
+        self.page.retire()
     }
 }

@@ -10,6 +10,7 @@
 
 #[cfg(not(twolane_loom))]
 mod direct;
+mod drained;
 #[cfg(not(twolane_loom))]
 mod enqcmd;
 #[cfg(not(twolane_loom))]
@@ -22,6 +23,8 @@ mod node;
 mod null;
 #[cfg(not(twolane_loom))]
 mod page;
+#[cfg(not(twolane_loom))]
+mod private;
 #[cfg(not(twolane_loom))]
 mod state;
 #[cfg(all(test, not(twolane_loom)))]
@@ -36,15 +39,18 @@ use std::fmt;
 use super::abi::Descriptor;
 #[cfg(not(twolane_loom))]
 pub(crate) use direct::Direct;
+pub(crate) use drained::{Drained, NotDrained};
 #[cfg(not(twolane_loom))]
 pub(crate) use lineage::Lineage;
 #[cfg(all(any(test, feature = "sim"), not(twolane_loom)))]
 #[allow(unused_imports)] // for counting instructions
 pub(crate) use null::null_portal;
+#[cfg(all(test, not(twolane_loom)))]
+pub(crate) use private::open_node;
 #[cfg(not(twolane_loom))]
 pub(crate) use state::{NoState, StateSource};
 #[cfg(not(twolane_loom))]
-pub(crate) use way::{Way, map, through};
+pub(crate) use way::{NotMapped, Way, map, through};
 
 /// What became of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,8 +142,10 @@ pub(crate) trait Portal: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Gives up the way into the queue, so that the kernel lets go of it: later submissions come to nothing. When this has returned, the kernel
-    /// has drained the queue of what this process submitted, and nothing of that runs any more. **It can block** for as long as the device
-    /// hangs. Ways that the kernel does not know of (a model's) have nothing to do.
-    fn retire(&self) {}
+    /// Gives up the way into the queue, so that the kernel lets go of it: later submissions come to nothing. **It can block** for as long as the device
+    /// hangs. May be called again, after an error. Ways that the kernel does not know of have nothing to do.
+    ///
+    /// # Errors
+    /// [`NotDrained`]: the way may be closed, or not, and what it accepted may still run.
+    fn retire(&self) -> Result<Drained, NotDrained>;
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 
+use super::drained::{Drained, NotDrained};
 use super::lineage::Lineage;
 use crate::offload::dsa::abi::limits::{DESCRIPTOR_BYTES, PORTAL_BYTES, RECORD_BYTES};
 use crate::offload::dsa::abi::{Descriptor, layout};
@@ -19,6 +20,8 @@ const PLACES: usize = PAGE_BYTES / DESCRIPTOR_BYTES;
 pub(crate) struct Page {
     start: NonNull<u8>,
     lineage: Lineage,
+    /// No child has the queue open: its node was never where one could inherit it.
+    alone: bool,
 }
 
 // SAFETY: an address. What is behind it is written by whole-descriptor stores only, which any thread may do.
@@ -38,7 +41,14 @@ impl Page {
         // The kernel leaves a real portal out of children by itself; a stand-in (a file) it would not. Refused or not, `lineage` guards it.
         // SAFETY: the page that was just mapped.
         let _ = unsafe { libc::madvise(start.as_ptr().cast(), PAGE_BYTES, libc::MADV_DONTFORK) };
-        Ok(Self { start, lineage: Lineage::here() })
+        Ok(Self { start, lineage: Lineage::here(), alone: true })
+    }
+
+    /// The node was open for a while where a child that was made then has it.
+    pub(super) fn maybe_inherited(self) -> Self {
+        let mut page = self;
+        page.alone = false;
+        page
     }
 
     /// Whether the page is there at all: it is not in children.
@@ -60,19 +70,24 @@ impl Page {
     }
 
     /// Lets go of the device: puts ordinary memory where the portal was, in one step. A submitter that is late stores to that memory, or is told
-    /// "retry" by ENQCMD; there is no instant at which the address is not mapped. Blocks if this was the kernel's last reference to the opened
-    /// queue and the device hangs.
-    pub(crate) fn retire(&self) {
+    /// "retry" by ENQCMD; there is no instant at which the address is not mapped. This was the kernel's last reference to the opened queue, since its node is closed and the mapping
+    /// is not in children: the kernel drains it before this returns, and blocks if the device hangs.
+    pub(crate) fn retire(&self) -> Result<Drained, NotDrained> {
         if !self.is_here() {
-            return;
+            return Err(NotDrained::because("the queue was opened by the parent of this process"));
         }
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
         // SAFETY: exactly the page that is ours (this process's: just checked), which nobody reads.
         let placed = unsafe {
             libc::mmap(self.start.as_ptr().cast(), PAGE_BYTES, libc::PROT_READ | libc::PROT_WRITE, kind, -1, 0)
         };
-        // Out of memory for a mapping: the portal stays, and with it the kernel's reference, to the end of the process.
-        debug_assert_eq!(placed, self.start.as_ptr().cast());
+        if placed != self.start.as_ptr().cast() {
+            return Err(NotDrained::of("the portal could not be unmapped")(io::Error::last_os_error()));
+        }
+        if !self.alone {
+            return Err(NotDrained::because("a child that was made while the queue was being opened may have it open"));
+        }
+        Ok(Drained::by_the_portals_word())
     }
 }
 
@@ -131,11 +146,13 @@ mod tests {
         // SAFETY: a byte of a mapping for writing, of a file of this test's.
         unsafe { page.start.write_volatile(1) };
         assert_eq!(first(&file), 1);
-        page.retire();
+        let _ = page.retire().unwrap();
         // SAFETY: as above; it is ordinary memory now.
         unsafe { page.start.write_volatile(2) };
         assert_eq!(first(&file), 1, "the file is out of reach");
-        page.retire();
+        let _ = page.retire().unwrap();
+        let error = page.maybe_inherited().retire().unwrap_err().to_string();
+        assert!(error.contains("child"), "{error}");
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! What portals are tested with: a page that is a file's, and a state that a test sets.
 
-use std::fs::File;
 use std::sync::Arc;
 use std::sync::Mutex;
 
@@ -30,8 +29,8 @@ impl StateSource for AnyState {
 }
 
 /// A page of a file, mapped as a portal is.
-pub(crate) fn page_and_node() -> (Page, File) {
+pub(crate) fn page() -> Page {
     let file = tempfile::tempfile().unwrap();
     file.set_len(PAGE_BYTES as u64).unwrap();
-    (Page::map(&file).unwrap(), file)
+    Page::map(&file).unwrap()
 }

@@ -8,10 +8,11 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::path::Path;
 
 use super::node::Node;
 use super::state::StateSource;
-use super::{Death, Portal, Submitted};
+use super::{Death, Drained, NotDrained, Portal, Submitted};
 use crate::arch;
 use crate::offload::dsa::abi::Descriptor;
 use crate::offload::dsa::abi::limits::DESCRIPTOR_BYTES;
@@ -27,8 +28,8 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    pub(super) fn new(node: File, state: Box<dyn StateSource>) -> Self {
-        Self { node: Node::new(node), state }
+    pub(super) fn new(node: File, path: &Path, state: Box<dyn StateSource>) -> Self {
+        Self { node: Node::new(node, path), state }
     }
 
     fn write(&self, descriptors: &[Descriptor]) -> (usize, Submitted) {
@@ -64,8 +65,12 @@ impl Portal for Written {
         if self.node.is_here() { self.state.death() } else { Some(Death::Forked) }
     }
 
-    fn retire(&self) {
-        self.node.retire();
+    fn retire(&self) -> Result<Drained, NotDrained> {
+        self.node.retire().or_else(|not| match self.state.death() {
+            // Its node goes first, then the driver waits for what is in it, then the state says so.
+            Some(Death::Disabled | Death::Gone) if self.node.is_here() => Ok(Drained::by_the_portals_word()),
+            _ => Err(not),
+        })
     }
 }
 
@@ -118,7 +123,7 @@ mod tests {
     fn portal(state: AnyState) -> (Written, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        (Written::new(File::from(OwnedFd::from(ours)), Box::new(state)), theirs)
+        (Written::new(File::from(OwnedFd::from(ours)), Path::new("/dev/null"), Box::new(state)), theirs)
     }
 
     #[test]
@@ -178,7 +183,7 @@ mod tests {
         assert_eq!(state.looks(), 1);
         state.set(Some(Death::Halted));
         assert_eq!(submit(), Submitted::Dead(Death::Halted));
-        portal.retire();
+        let _ = portal.retire().unwrap();
         drop(portal);
         let mut all = Vec::new();
         device.read_to_end(&mut all).unwrap();
@@ -188,7 +193,7 @@ mod tests {
     #[test]
     fn a_retired_portal_writes_to_nobody() {
         let (portal, _device) = portal(AnyState::default());
-        portal.retire();
+        let _ = portal.retire().unwrap();
         // SAFETY: no device reads it.
         let submitted = unsafe { portal.submit(&Descriptor::noop()) };
         assert_eq!(submitted, Submitted::Dead(Death::Errno(libc::EBADF)));

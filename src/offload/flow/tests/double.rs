@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use crate::offload::dsa::abi::{
     CompletionRecord, CompletionSlot, Descriptor, Flags, GenCap, OpCap, Opcode, Status, Version, layout,
 };
-use crate::offload::dsa::portal::{Death, Portal, Submitted};
+use crate::offload::dsa::portal::{Death, Drained, NotDrained, Portal, Submitted};
 use crate::offload::dsa::queue::{Limits, Queue, QueueId, Queues};
 
 /// The device, as tests hold it.
@@ -41,6 +41,10 @@ impl Portal for Double {
 
     fn death(&self) -> Option<Death> {
         self.0.lock().dead
+    }
+
+    fn retire(&self) -> Result<Drained, NotDrained> {
+        Ok(Drained::by_the_portals_word())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::offload::Failure;
+use crate::offload::dsa::abi::Opcode;
 use crate::offload::dsa::portal::Death;
 use crate::offload::dsa::queue::Condition;
 
@@ -36,17 +37,59 @@ fn a_silent_queue_is_suspected_then_dead_and_its_operations_quarantined() {
     assert_eq!(condition(&scene), Condition::Dead(Death::Silent));
     assert_eq!(copy.woken(), 1);
     quarantined(&mut copy);
-    assert_eq!((scene.totals().quarantined, scene.totals().pages_replaced), (1, 1));
-    assert_eq!(scene.outstanding(), 1, "it keeps its credit");
+    assert_eq!((scene.totals().quarantined, scene.totals().pages_replaced), (2, 1), "it, and what the queue was asked");
+    assert_eq!(scene.outstanding(), 2, "they keep their credits");
     drop(copy); // leaves its buffers with the ring
     pass(&mut scene, TIMEOUT);
     assert!(scene.sweep().asleep, "what was given up keeps nobody awake");
-    assert_eq!(scene.taken(), 1);
+    assert_eq!(scene.taken(), 2);
     // It was merely slow: the answer releases what was kept.
     double::carry_out(&lost, Do::All);
+    scene.device.run();
     pass(&mut scene, TIMEOUT);
-    assert_eq!(scene.totals().late, 1);
+    assert_eq!(scene.totals().late, 2);
     scene.assert_clean();
+}
+
+#[test]
+fn one_that_is_lost_takes_no_queue_with_it_that_answers() {
+    let mut scene = Scene::new();
+    let mut copy = scene.copy(100);
+    copy.assert_pending();
+    let _ = scene.device.lose();
+    pass(&mut scene, TIMEOUT * 5 / 4);
+    assert_eq!(condition(&scene), Condition::Suspect);
+    assert_eq!(scene.device.waiting().iter().map(|it| it.opcode()).collect::<Vec<_>>(), [Opcode::NOOP], "it is asked");
+    scene.device.run();
+    let _ = scene.sweep();
+    assert_eq!((condition(&scene), copy.woken()), (Condition::Up, 0), "it lives");
+    let mut other = scene.copy(100);
+    other.assert_pending();
+    scene.device.run();
+    pass(&mut scene, TIMEOUT * 2);
+    other.assert_done();
+    assert_eq!((condition(&scene), copy.woken()), (Condition::Up, 1));
+    quarantined(&mut copy);
+    assert_eq!((scene.totals().quarantined, scene.outstanding()), (1, 1), "its entry may still be taken");
+    let mut after = scene.copy(100);
+    after.assert_pending();
+    scene.device.run();
+    let _ = scene.sweep();
+    after.assert_done();
+}
+
+#[test]
+fn a_queue_without_room_for_a_question_dies_with_the_second_deadline() {
+    let mut scene = Scene::with(8, 1);
+    let mut copy = scene.copy(100);
+    copy.assert_pending();
+    let _ = scene.device.lose();
+    pass(&mut scene, TIMEOUT * 3 / 2);
+    assert_eq!((condition(&scene), scene.device.waiting().len()), (Condition::Suspect, 0));
+    pass(&mut scene, TIMEOUT);
+    assert_eq!(condition(&scene), Condition::Dead(Death::Silent));
+    quarantined(&mut copy);
+    assert_eq!(scene.totals().quarantined, 1);
 }
 
 #[test]
@@ -83,7 +126,9 @@ fn a_record_that_comes_after_the_quarantine_and_before_the_poll_counts() {
     pass(&mut scene, TIMEOUT * 3);
     double::carry_out(&lost, Do::All);
     copy.assert_done();
-    let _ = scene.sweep();
+    // The question comes late as well.
+    scene.device.run();
+    pass(&mut scene, TIMEOUT);
     scene.assert_clean();
 }
 
@@ -93,8 +138,9 @@ fn a_new_page_takes_the_place_of_one_with_a_quarantine_and_neighbours_go_on() {
     let mut lost = scene.copy(100);
     scene.device.lose();
     pass(&mut scene, TIMEOUT * 2);
-    // Beside it, submitted later, with time left.
-    scene.flow.queues().find(scene.queue).unwrap().health().clear();
+    // Beside it, submitted later, with time left: the queue has answered what it was asked.
+    scene.device.run();
+    let _ = scene.sweep();
     let mut neighbour = scene.copy(100);
     neighbour.assert_pending();
     pass(&mut scene, TIMEOUT / 2);
@@ -113,9 +159,14 @@ fn a_whole_batch_that_is_lost_is_quarantined_with_its_list() {
     let batch = scene.device.lose();
     pass(&mut scene, TIMEOUT * 3);
     copies.iter_mut().for_each(quarantined);
-    assert_eq!((scene.totals().quarantined, scene.outstanding()), (3, 1), "the batch is no operation");
+    assert_eq!(
+        (scene.totals().quarantined, scene.outstanding()),
+        (4, 2),
+        "the batch is no operation, the question is one"
+    );
     drop(copies);
     double::carry_out(&batch, Do::All);
+    scene.device.run();
     pass(&mut scene, TIMEOUT);
     scene.assert_clean();
 }
