@@ -60,7 +60,7 @@ fn workloads() -> Vec<Workload> {
 pub fn run(asked: &Asked) -> Result<(Vec<Chart>, Vec<Figure>), Failure> {
     let workloads = workloads();
     let mut work: Vec<(Option<u64>, Workload)> = Vec::new();
-    for seed in 0..WORLDS {
+    for seed in asked.worlds.clone().unwrap_or(0..WORLDS) {
         work.extend(workloads.iter().map(|workload| (Some(seed), *workload)));
     }
     // The usual world is for the charts only: the starting costs were made for it.
