@@ -55,7 +55,8 @@ impl Curve {
         // An octave is as wide as its first size is large.
         let byte_ns = (to - from) / start;
         let beyond = (len as f32 - start).max(0.0);
-        Point { ns: from + beyond * byte_ns, byte_ns }
+        // Beyond the last value, a line that falls would end below nothing.
+        Point { ns: (from + beyond * byte_ns).max(from.min(to)), byte_ns }
     }
 
     /// In nanoseconds.
@@ -130,6 +131,8 @@ mod tests {
             assert!((curve.at(len).byte_ns / 0.1 - 1.0).abs() < 1e-3, "{len}");
         }
         assert_eq!(curve.ns(0), curve.ns(16), "as small as it is told apart");
+        let falling = Curve::new(|len| 1e9 / len as f32);
+        assert!([0, 100, 1 << 38, 1 << 50, usize::MAX].into_iter().all(|len| falling.ns(len) > 0.0));
         assert!(curve.ns(usize::MAX) > 0.0 && curve.ns(usize::MAX).is_finite());
     }
 

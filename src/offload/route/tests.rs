@@ -30,7 +30,8 @@ fn queue(choice: Choice) -> Option<usize> {
 #[test]
 fn the_first_thresholds_are_the_proposed_ones() {
     let router = router();
-    for (mode, from) in [(Mode::Waited, 16 * KIB), (Mode::Overlapped, 4 * KIB), (Mode::Batched, KIB)] {
+    // In a batch: from there on it is worth a place in one that goes anyway.
+    for (mode, from) in [(Mode::Waited, 16 * KIB), (Mode::Overlapped, 4 * KIB), (Mode::Batched, 440)] {
         for len in [1, from / 8, from / 2, from * 7 / 10] {
             assert!(!is_device(router.decide(&ask(len, mode), &[IDLE])), "{mode:?} {len}");
         }
@@ -38,6 +39,9 @@ fn the_first_thresholds_are_the_proposed_ones() {
             assert!(is_device(router.decide(&ask(len, mode), &[IDLE])), "{mode:?} {len}");
         }
     }
+    // Eight of 1 KiB go together, and eight of half of it do not.
+    let goes = |count, len| router.batch_goes(count as f32 * router.batch_gain_ns(Kind::Copy, Intent::Soon, len));
+    assert_eq!((goes(8, KIB), goes(8, KIB / 2)), (BatchGoes::AsItPays, BatchGoes::Not));
     assert!(router.is_small(Kind::Copy, Intent::Soon, Mode::Waited, KIB - 1));
     assert!(!router.is_small(Kind::Copy, Intent::Soon, Mode::Waited, 16 * KIB));
 }
@@ -141,6 +145,7 @@ impl World {
         self.cpu_fixed + near as f64 * self.cpu_near + (len - near) as f64 * self.cpu_far
     }
 
+    /// What one takes in a batch of [`TOGETHER`].
     fn core(&self, mode: Mode) -> f64 {
         if mode == Mode::Batched { self.core_batched } else { self.core_single }
     }
@@ -158,16 +163,32 @@ impl World {
     }
 }
 
+/// Operations of a batch, all of one size.
+const TOGETHER: u32 = 8;
+
 /// Routes one operation, lets it take what it takes, and tells the router if it asked.
 fn run(router: &Router, world: &World, dice: &mut Dice, turn: u32, len: usize, mode: Mode) -> f64 {
-    let choice = router.decide(&Ask { turn, ..ask(len, mode) }, &[IDLE]);
+    let mut choice = router.decide(&Ask { turn, ..ask(len, mode) }, &[IDLE]);
+    // The others of a batch are as this one is, so it stands for all of them.
+    if let (Mode::Batched, Engine::Device { together: false, .. }) = (mode, choice.by) {
+        let gain = TOGETHER as f32 * router.batch_gain_ns(Kind::Copy, Intent::Soon, len);
+        match router.batch_goes(gain) {
+            BatchGoes::AsItPays => {}
+            BatchGoes::AsATrial => choice.timed = true,
+            BatchGoes::Not => choice.by = Engine::Cpu { stores: Stores::Plain, slice: None },
+        }
+    }
     // A tenth of noise either way, and now and then the kernel takes the cpu; the latter is told, but nobody's fault.
     let noise = 0.9 + 0.2 * dice.unit();
     let told = if dice.below(500) == 0 { 50_000.0 } else { 0.0 };
     let (took, cost) = if is_device(choice) {
         let (core, latency) = (world.core(mode) * noise, world.latency(len) * noise);
         let latency_ns = Some((latency + told) as f32);
-        (Took::Device { queue: 0, ahead: 0, core_ns: core as f32, latency_ns }, world.device(mode, len))
+        let took = match mode {
+            Mode::Batched => Took::Batch { together: TOGETHER, core_ns: core as f32 * TOGETHER as f32 },
+            _ => Took::Device { queue: 0, ahead: 0, core_ns: core as f32, latency_ns },
+        };
+        (took, world.device(mode, len))
     } else {
         let cost = world.cpu(len);
         (Took::Cpu { ns: (cost * noise + told) as f32 }, cost)
@@ -313,7 +334,7 @@ fn trials_cost_what_they_may_and_no_more() {
 #[test]
 fn whatever_it_learnt_a_queue_that_is_not_fit_is_never_chosen() {
     let mut dice = Dice(9);
-    let router = router();
+    let router = router().sharing();
     for turn in 0..20_000 {
         let queues: Vec<QueueView> = (0..dice.below(5))
             .map(|_| QueueView {
@@ -337,7 +358,13 @@ fn whatever_it_learnt_a_queue_that_is_not_fit_is_never_chosen() {
                 let view = queues[queue];
                 assert!(view.fit && view.outstanding < view.depth && view.outstanding < DEPTH_USEFUL, "{view:?}");
                 let latency_ns = (dice.below(3) > 0).then_some(ns);
-                Took::Device { queue, ahead: dice.below(40) as u32, core_ns: ns, latency_ns }
+                let (ahead, cpu_len) = (dice.below(40) as u32, dice.below(2 * len + 1));
+                let latency = [Latency::Unknown, Latency::Was(ns), Latency::AtMost(ns)][dice.below(3)];
+                match dice.below(3) {
+                    0 => Took::Device { queue, ahead, core_ns: ns, latency_ns },
+                    1 => Took::Shared { queue, ahead, core_ns: ns, latency, cpu_len, cpu_ns: 1e6 - ns },
+                    _ => Took::Batch { together: ahead, core_ns: ns },
+                }
             }
             Engine::Cpu { slice, .. } => {
                 assert!(slice.is_none_or(|slice| slice < len && SLICE.contains(&slice)), "{slice:?} of {len}");
@@ -346,11 +373,14 @@ fn whatever_it_learnt_a_queue_that_is_not_fit_is_never_chosen() {
         };
         router.observe(&Observation { kind, len, intent, mode, took });
     }
-    for row in &router.rows {
-        assert!(row.cpu_scale.iter().all(|scale| float(scale).is_finite() && float(scale) > 0.0));
+    let is_a_cost = |ns: f32| ns.is_finite() && ns > 0.0;
+    for curve in router.rows.iter().map(|row| &row.cpu).chain([&router.latency]) {
+        assert!((0..curve::NODES).all(|node| is_a_cost(curve.node(node))), "{curve:?}");
     }
-    let scales = || router.latency_scale.iter().chain(&router.queue_scale).chain(&router.core_ns);
-    assert!(scales().all(|scale| float(scale).is_finite() && float(scale) > 0.0));
+    assert!(router.queue_scale.iter().chain(&router.core_ns).all(|ns| is_a_cost(float(ns))));
+    for len in (0..40).map(|octave| 3 << octave) {
+        assert!(router.share(Kind::Copy, Intent::Soon, len) <= len, "{len}");
+    }
 }
 
 /// A fixed sequence (SplitMix64).
