@@ -30,8 +30,8 @@ const CREDIT_MAX_NS: f32 = 200_000.0;
 /// Timed operations of an octave until the other engine is tried, the first time; twice as many each time until [`TRIAL_DOUBLINGS`].
 const TRIAL_FIRST: u32 = 4;
 const TRIAL_DOUBLINGS: u32 = 5;
-/// As many where the two are within an eighth of each other: a trial costs next to nothing there, and little has to change to turn the tables.
-const TRIAL_DOUBLINGS_CLOSE: u32 = 2;
+/// None where the two are within an eighth of each other: such a trial costs an eighth of one operation in 64 (0.2 %), and a few percent of noise have turned the tables.
+const TRIAL_DOUBLINGS_CLOSE: u32 = 0;
 const CLOSE: f32 = 1.0 / 8.0;
 /// Operations of a batch for which the price of trying one is reckoned: as many as batches mostly have.
 const BATCH_USUAL: f32 = 8.0;
