@@ -114,8 +114,7 @@ fn print_cells(which: &str, cells: &[Cell], all: bool) {
 }
 
 fn ratio_figure(cells: &[Cell], made: &[Cell]) -> Figure {
-    let least_of =
-        |cells: &[Cell], ratio: fn(&Cell) -> f64| cells.iter().map(ratio).fold(f64::INFINITY, f64::min);
+    let least_of = |cells: &[Cell], ratio: fn(&Cell) -> f64| cells.iter().map(ratio).fold(f64::INFINITY, f64::min);
     let least = |ratio: fn(&Cell) -> f64| least_of(cells, ratio);
     let mean = cells.iter().map(|cell| cell.ratio().ln()).sum::<f64>() / cells.len() as f64;
     let charged = cells.iter().map(|cell| cell.charged_ratio().ln()).sum::<f64>() / cells.len() as f64;

@@ -6,7 +6,7 @@ use super::flow::How;
 use super::held::Held;
 use super::offloading::Offloading;
 use super::request::{Request, sealed};
-use super::route::Mode;
+use super::route::{BatchGain, Mode};
 use super::submitted::Submitted;
 use super::{Operation, cpu};
 
@@ -32,9 +32,11 @@ pub(super) fn start_many<R: Request>(
         let last = next.is_none();
         if let Some(mut request) = next {
             match suited(copies, device, &mut request) {
-                Some((operation, how)) if group.takes(&how) => group.add(request, operation, how),
                 Some((operation, how)) => {
-                    group.submit(copies, device, &mut each);
+                    if !group.takes(&how) {
+                        group.submit(copies, device, &mut each);
+                    }
+                    group.gain.add(&device.router, operation.kind(), copies.intent, operation.len());
                     group.add(request, operation, how);
                 }
                 None => {
@@ -71,12 +73,20 @@ struct Group<R> {
     operations: [Operation; TOGETHER],
     how: Option<How>,
     count: usize,
+    /// What going together saves.
+    gain: BatchGain,
 }
 
 impl<R: Request> Group<R> {
     #[inline]
     fn new() -> Self {
-        Self { requests: [const { None }; TOGETHER], operations: [Operation::Nop; TOGETHER], how: None, count: 0 }
+        Self {
+            requests: [const { None }; TOGETHER],
+            operations: [Operation::Nop; TOGETHER],
+            how: None,
+            count: 0,
+            gain: BatchGain::default(),
+        }
     }
 
     /// One queue takes them all.
@@ -97,6 +107,14 @@ impl<R: Request> Group<R> {
     fn submit(&mut self, copies: &Copies, device: &Device, each: &mut impl FnMut(Offloading<R>)) {
         let (count, Some(how)) = (std::mem::take(&mut self.count), self.how.take()) else { return };
         let demanded = copies.engine == Engine::Device;
+        let gain = std::mem::take(&mut self.gain);
+        if !demanded && !device.router.batch_goes(gain).goes() {
+            // None of them pays alone, or all would go.
+            for held in self.requests[..count].iter_mut().filter_map(Option::take) {
+                each(Offloading::start(copies, held.into_inner()));
+            }
+            return;
+        }
         let (operations, requests) = (&self.operations[..count], &mut self.requests);
         let mut done = 0;
         let sink = |ticket| {

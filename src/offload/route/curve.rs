@@ -114,11 +114,21 @@ impl Known {
 
     /// Values that nothing is known of keep to the nearest that something is known of, the one of the smaller size if there are two.
     fn spread(&self, curve: &Curve, believed: impl Fn(usize) -> f32) {
-        for node in (0..NODES).filter(|node| !self.nodes[*node]) {
-            let known = (0..NODES).filter(|other| self.nodes[*other]);
-            if let Some(nearest) = known.min_by_key(|other| other.abs_diff(node)) {
-                curve.set_node(node, believed(16 << node) * curve.node(nearest) / believed(16 << nearest));
+        let mut before = None;
+        let mut after = (0..NODES).find(|node| self.nodes[*node]);
+        for node in 0..NODES {
+            if self.nodes[node] {
+                before = Some(node);
+                after = (node + 1..NODES).find(|node| self.nodes[*node]);
+                continue;
             }
+            let nearest = match (before, after) {
+                (Some(before), Some(after)) if node - before <= after - node => before,
+                (Some(before), None) => before,
+                (_, Some(after)) => after,
+                (None, None) => return,
+            };
+            curve.set_node(node, believed(16 << node) * curve.node(nearest) / believed(16 << nearest));
         }
     }
 }
@@ -154,9 +164,28 @@ mod tests {
             }
             assert!((curve.ns(len) / (3.0 * believed(len)) - 1.0).abs() < 0.02, "{len}: {}", curve.ns(len));
             for other in [64, 1 << 20] {
-                assert!((2.2..4.0).contains(&(curve.ns(other) / believed(other))), "{len}: {other}: {}", curve.ns(other));
+                assert!(
+                    (2.2..4.0).contains(&(curve.ns(other) / believed(other))),
+                    "{len}: {other}: {}",
+                    curve.ns(other)
+                );
             }
         }
+    }
+
+    #[test]
+    fn what_was_never_seen_takes_after_its_nearest_neighbour() {
+        let curve = Curve::new(|_| 1.0);
+        let mut known = Known::default();
+        known.spread(&curve, |_| 1.0);
+        assert!((0..NODES).all(|node| curve.node(node) == 1.0), "nothing is known: nothing moves");
+        for (node, ns) in [(4, 4.0), (9, 9.0)] {
+            curve.set_node(node, ns);
+            known.nodes[node] = true;
+        }
+        known.spread(&curve, |_| 1.0);
+        let value = |node: usize| curve.node(node);
+        assert_eq!([0, 4, 6, 7, 9, NODES - 1].map(value), [4.0, 4.0, 4.0, 9.0, 9.0, 9.0]);
     }
 
     #[test]
@@ -165,7 +194,8 @@ mod tests {
         let (curve, mut known) = (Curve::new(believed), Known::default());
         // 64 B to 1 MiB, evenly in octaves, in an order that repeats nothing soon.
         for turn in 0..700_u32 {
-            let len = (64.0 * 16_384_f64.powf(f64::from(turn.wrapping_mul(2_654_435_769)) / f64::from(u32::MAX))) as usize;
+            let len =
+                (64.0 * 16_384_f64.powf(f64::from(turn.wrapping_mul(2_654_435_769)) / f64::from(u32::MAX))) as usize;
             known.follow(&curve, believed, len, real(len));
         }
         for len in [100, 700, 5_000, 12_000, 20_000, 30_000, 50_000, 300_000] {

@@ -224,9 +224,7 @@ impl Learner {
             }
         }
         for node in 0..NODES {
-            for (then, now) in
-                [(&mut then.cpu[node], now.cpu[node]), (&mut then.latency[node], now.latency[node])]
-            {
+            for (then, now) in [(&mut then.cpu[node], now.cpu[node]), (&mut then.latency[node], now.latency[node])] {
                 if has_moved(now, *then) {
                     *then = now;
                 }

@@ -127,6 +127,26 @@ pub enum Engine {
     },
 }
 
+/// What operations save by going together, apart from what their submission takes. Begins with none, for each batch anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BatchGain {
+    /// Less of the core's time than if the cpu did them.
+    ns: f32,
+    /// One of them is worth a submission of its own, so more need not be reckoned.
+    one_pays_alone: bool,
+}
+
+impl BatchGain {
+    /// One more, which [`decide`](Router::decide) found worth a place.
+    #[inline]
+    pub fn add(&mut self, router: &Router, kind: Kind, intent: Intent, len: usize) {
+        self.one_pays_alone = self.one_pays_alone || router.pays_alone(kind, intent, len);
+        if !self.one_pays_alone {
+            self.ns += router.cpu_ns(row_of(kind, intent), len) - float(&router.core_ns[1]);
+        }
+    }
+}
+
 /// Whether a batch goes to the device: see [`Router::batch_goes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchGoes {
@@ -136,6 +156,14 @@ pub enum BatchGoes {
     AsATrial,
     /// Its operations are the cpu's.
     Not,
+}
+
+impl BatchGoes {
+    /// To the device, for whatever reason.
+    #[must_use]
+    pub fn goes(self) -> bool {
+        self != Self::Not
+    }
 }
 
 /// What an operation took.
@@ -341,11 +369,10 @@ impl Router {
         self.shares.as_ref().map_or(0.0, |shares| float(&shares[row][bin]))
     }
 
-    /// How much less an operation takes from the core as one of a batch than the cpu's work on it, in nanoseconds: what it brings to the price of the batch's submission. Negative: it is
-    /// better left to the cpu, whatever goes.
-    #[inline]
-    pub fn batch_gain_ns(&self, kind: Kind, intent: Intent, len: usize) -> f32 {
-        self.cpu_ns(row_of(kind, intent), len) - float(&self.core_ns[1])
+    /// Whether the table has an operation that nobody waits for go to a device all by itself. Then it goes in a batch, too, and so does whatever is worth a place beside it.
+    #[inline(always)]
+    pub fn pays_alone(&self, kind: Kind, intent: Intent, len: usize) -> bool {
+        self.rows[row_of(kind, intent)].modes[Mode::Overlapped as usize].is_device(bin_of(len))
     }
 
     /// Whether a batch goes whose operations bring so much together: if that is more than its submission takes. Now and then it goes all the same, since what never goes
@@ -353,11 +380,13 @@ impl Router {
     ///
     /// The decision is one for the whole of it. [`decide`](Self::decide) says which operations are worth a place in a batch that goes anyway; this, whether it goes.
     #[inline]
-    pub fn batch_goes(&self, gain_ns: f32) -> BatchGoes {
-        match gain_ns > float(&self.core_ns[0]) {
+    pub fn batch_goes(&self, gain: BatchGain) -> BatchGoes {
+        match gain.one_pays_alone || gain.ns > float(&self.core_ns[0]) {
             true => BatchGoes::AsItPays,
             // The load first: nearly always there is none, and then the line stays shared.
-            false if self.batch_trial.load(Relaxed) != 0 && self.batch_trial.swap(0, Relaxed) != 0 => BatchGoes::AsATrial,
+            false if self.batch_trial.load(Relaxed) != 0 && self.batch_trial.swap(0, Relaxed) != 0 => {
+                BatchGoes::AsATrial
+            }
             false => BatchGoes::Not,
         }
     }
@@ -442,9 +471,8 @@ impl Router {
 
     /// The queue in which an operation would be done first, among those that are fit for it and not full.
     fn best_queue(&self, len: usize, queues: &[QueueView]) -> Option<usize> {
-        let done = |(place, view): (usize, &QueueView)| {
-            (place, self.latency_ns(place, len) + self.queueing_ns(place, view))
-        };
+        let done =
+            |(place, view): (usize, &QueueView)| (place, self.latency_ns(place, len) + self.queueing_ns(place, view));
         let open = queues.iter().enumerate().filter(|(_, view)| view.is_open()).map(done);
         open.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(place, _)| place)
     }

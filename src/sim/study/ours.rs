@@ -6,7 +6,9 @@ use super::policy::Policy;
 use super::seat::{Seat, Ticket};
 use super::workload::Waits;
 use crate::offload::Intent;
-use crate::offload::bench::{Ask, BatchGoes, Costs, Engine, Kind, Latency, Mode, Observation, QueueView, Router, Took, split};
+use crate::offload::bench::{
+    Ask, BatchGain, BatchGoes, Costs, Engine, Kind, Latency, Mode, Observation, QueueView, Router, Took, split,
+};
 use crate::sim::lab::Dice;
 
 /// Descriptors of a batch at most: what a list of the flow has room for.
@@ -99,7 +101,7 @@ impl Ours {
     /// What the device is to have of a group, and whether it is timed; the rest is done.
     fn route(&mut self, seat: &mut Seat, lens: &[usize], mode: Mode, in_flight: u32) -> Vec<(usize, bool)> {
         let (mut device, mut cpu) = (Vec::new(), Vec::new());
-        let (mut all_together, mut gain_ns) = (false, 0.0);
+        let (mut all_together, mut gain) = (false, BatchGain::default());
         for &len in lens {
             if self.router.is_small(Kind::Copy, Intent::Soon, mode, len) {
                 self.charge(seat, SMALL_NS);
@@ -116,7 +118,7 @@ impl Ours {
                 Engine::Cpu { .. } => cpu.push((len, choice.timed)),
                 Engine::Device { together, .. } => {
                     all_together |= together;
-                    gain_ns += self.router.batch_gain_ns(Kind::Copy, Intent::Soon, len);
+                    gain.add(&self.router, Kind::Copy, Intent::Soon, len);
                     device.push((len, choice.timed));
                 }
             }
@@ -124,7 +126,7 @@ impl Ours {
         if all_together {
             device.extend(cpu.drain(..).map(|(len, _)| (len, false)));
         } else if mode == Mode::Batched && !device.is_empty() {
-            match self.router.batch_goes(gain_ns) {
+            match self.router.batch_goes(gain) {
                 BatchGoes::AsItPays => {}
                 BatchGoes::AsATrial => device.iter_mut().for_each(|(_, timed)| *timed = true),
                 BatchGoes::Not => cpu.append(&mut device),
