@@ -10,7 +10,11 @@
 //! |---|---|---|
 //! | waited | the operation's time | core time of submitting, and the time until it is done, and what is in the queue before it |
 //! | overlapped | the operation's time | core time of submitting and reaping |
-//! | batched | the operation's time | core time of a share in a batch |
+//! | batched | the operation's time | core time of one more operation in a batch that goes anyway |
+//!
+//! The core's time is so much for a submission and so much for each operation in it ([`submission`]). So a batch is decided as a whole: operations that are cheaper on the device
+//! once a batch goes are candidates, and it goes if together they save more than its submission takes ([`Router::batch_goes`]). What is waited for may be divided between both
+//! engines ([`shares`]).
 //!
 //! Three things are outside the table, because they change from call to call: a queue that is dead, full or busy; a neighbour on the core whose
 //! data a copy would displace; and *trials*. Who never tries the other engine never learns that it has become the better one, so now and then an
@@ -57,7 +61,8 @@ pub enum Mode {
     Waited,
     /// Something: only the core's own time counts.
     Overlapped,
-    /// As `Overlapped`, and enough others are at hand for a batch that shares the submission.
+    /// As `Overlapped`, and others are at hand for a batch that shares the submission: a choice of the device means that it is worth a place in one; whether that goes, says
+    /// [`Router::batch_goes`].
     Batched,
 }
 
