@@ -139,6 +139,18 @@ mod tests {
     }
 
     #[test]
+    fn a_small_change_is_followed_however_long_all_was_the_same() {
+        let mut line = Submission::new(100.0, 20.0);
+        let mut play = |turns: u32, submit: f32, operation: f32| {
+            (0..turns).for_each(|turn| line.follow(1 + turn % 8, submit + (1 + turn % 8) as f32 * operation));
+            line.submit_ns() / submit + line.operation_ns() / operation
+        };
+        assert!((play(5_000, 100.0, 20.0) - 2.0).abs() < 0.02);
+        // Less than what is taken for news.
+        assert!((play(200, 120.0, 24.0) - 2.0).abs() < 0.04);
+    }
+
+    #[test]
     fn nonsense_leaves_costs_that_are_costs() {
         let mut line = Submission::new(400.0, 60.0);
         for turn in 0..2_000_u32 {
