@@ -44,6 +44,8 @@ const EARLIER: f32 = 0.9;
 const MOVED: f32 = 1.0 / 100.0;
 /// Octaves above one that moved in which shares depend on it: the cpu's share of an operation is a sixteenth of it at least where it is worth anything.
 const SHARES_REACH: usize = 4;
+/// A share of so much of an operation, and more, tells what the cpu takes for the whole.
+const SHARE_TELLS: usize = 32;
 /// No operation takes less or more, in nanoseconds: a clock that stands still, leaps, or says nonsense teaches little.
 const NS_RANGE: RangeInclusive<f32> = 1.0..=1e10;
 
@@ -260,6 +262,9 @@ impl Learner {
         if batch_too_small {
             return self.settle_batch(router);
         }
+        if seen.took.is_shared_by_both(seen.len) {
+            return;
+        }
         let (other_samples, extra) = match mode {
             _ if by_device => (self.cpu[row].samples(octave), cpu - device),
             Mode::Waited => (self.latency.samples(octave), device - cpu),
@@ -298,6 +303,11 @@ impl Took {
     fn is_device(&self) -> bool {
         !matches!(self, Self::Cpu { .. })
     }
+
+    /// Both engines had a part of it that is worth mentioning: each share is a trial of the cpu. One of the whole would teach no more, and cost many times as much.
+    fn is_shared_by_both(&self, len: usize) -> bool {
+        matches!(self, Self::Shared { cpu_len, .. } if *cpu_len >= len / SHARE_TELLS)
+    }
 }
 
 /// `NaN` becomes the least.
@@ -329,6 +339,24 @@ fn moved(then: &Tabulated, now: &Tabulated, shares: bool) -> Moved {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_share_is_a_trial_if_it_is_large_enough() {
+        let shared = |cpu_len| {
+            let (core_ns, latency, cpu_ns) = (400.0, Latency::Unknown, 100.0);
+            Took::Shared { queue: 0, ahead: 0, core_ns, latency, cpu_len, cpu_ns }
+        };
+        for (took, tells) in [
+            (shared(0), false),
+            (shared((1 << 20) / SHARE_TELLS - 1), false),
+            (shared((1 << 20) / SHARE_TELLS), true),
+            (shared(1 << 20), true),
+            (Took::Cpu { ns: 1.0 }, false),
+            (Took::Batch { together: 2, core_ns: 1.0 }, false),
+        ] {
+            assert_eq!(took.is_shared_by_both(1 << 20), tells, "{took:?}");
+        }
+    }
 
     #[test]
     fn what_moved_is_written_again_and_no_more() {
