@@ -215,6 +215,11 @@ struct Busy {
     /// Events, each counted by how much of the wait it was made late by; times 2^[`FADE_FRACTION`].
     late: u64,
     fade: u64,
+    /// Events of the pass before, and what it took beyond an empty one.
+    batch: u32,
+    beyond: u64,
+    /// The wait before the first event, or an empty pass if that takes longer.
+    span: u64,
     idle: u64,
     charge: u64,
     bound: bool,
@@ -539,7 +544,7 @@ impl Controller {
 
     #[inline(never)] // Keeps the registers that it needs out of the way of empty passes.
     fn found(&mut self, seen: &Observation) {
-        if self.busy.events == 0 {
+        let late_part = if self.busy.events == 0 {
             let start = seen.now.0.saturating_sub(seen.pass_ticks);
             let idle = self.idle_since.map_or(0, |since| start.saturating_sub(since.0));
             // The event came at some instant of the wait, or of the empty pass before it: any is as likely.
@@ -555,14 +560,34 @@ impl Controller {
             let pass_preempted = self.last.pass > self.bounds.preempted_min.max(outlier);
             self.busy.excused = self.last.excused || pass_preempted;
             self.busy.fade = 1 << FADE_FRACTION;
-        }
-        self.busy.late = self.busy.late.saturating_add(self.busy.fade * u64::from(seen.events));
+            self.busy.span = self.last.took.max(self.pass / AVERAGE_OVER);
+            self.busy.fade
+        } else {
+            self.late_part(seen.events)
+        };
+        self.busy.batch = seen.events;
+        self.busy.beyond = seen.pass_ticks.saturating_sub(self.pass / AVERAGE_OVER);
+        self.busy.late = self.busy.late.saturating_add(late_part * u64::from(seen.events));
         if self.bounds.charge == Charge::Expected {
             self.busy.fade -= self.busy.fade / FADE_PART;
         }
         self.last = Last::default();
         self.busy.events = self.busy.events.saturating_add(seen.events);
         self.restart(seen.now);
+    }
+
+    /// How much of the wait made the events of a later pass of the busy period late, times 2^[`FADE_FRACTION`].
+    ///
+    /// What the pass before did not find came after that had begun, and is late by no more than that took, however long the wait
+    /// was. Only a poller that takes so many events a call leaves some behind, and takes as many again in the next: then they count as
+    /// late by the wait, a third less with each pass. Among several pollers, one that leaves some behind may go unnoticed for the
+    /// pass in which another finds less than before; strict accounting knows no such guess.
+    fn late_part(&self, events: u32) -> u64 {
+        let Busy { fade, batch, beyond, span, .. } = self.busy;
+        if self.bounds.charge == Charge::Strict || events >= batch {
+            return fade;
+        }
+        fade.min(beyond.saturating_mul(1 << FADE_FRACTION) / span.max(1))
     }
 
     /// The busy period is over: accounts for it, and learns from it.
@@ -574,7 +599,7 @@ impl Controller {
             // The wait that was chosen made one event late, if any.
             return self.budget.settle(1, charge, true);
         }
-        self.gaps.record(idle, late as f32 / (1 << FADE_FRACTION) as f32);
+        self.gaps.record(idle, late as f32 / (1 << FADE_FRACTION) as f32, events);
         self.budget.settle(events, charge.saturating_mul(late) >> FADE_FRACTION, bound);
         self.planned.settled += 1;
         let moved = self.budget.scale() / self.planned.scale;

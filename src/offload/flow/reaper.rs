@@ -249,7 +249,7 @@ impl Watched {
     #[inline]
     fn sweep(&mut self, core: &Core, now: u64, swept: &mut Swept) -> u64 {
         let page = self.page;
-        self.look = page.claims.look_for_sleep();
+        self.look = page.claims.look();
         let mut open = 0;
         for slot in numbers(self.look.slots() & !self.quarantined) {
             if page.memory.record(slot).status_byte() == 0 || self.finish(core, slot, swept) {

@@ -11,7 +11,8 @@
 pub(super) const SAVED_EVENTS_MAX: i64 = 64;
 /// The level that the scale steers for, in events' worth of the mean. Nearly all that may be saved: bursts charge and earn
 /// in lumps, and a scale that grew while the account is half full would spend what the next lump needs.
-const LEVEL: f32 = 56.0;
+/// No nearer to the limit, where what is earned would be lost as often as saved.
+const LEVEL: f32 = 58.0;
 /// How far from the level the balance still makes a difference.
 const DISTANCE_MAX: f32 = 32.0;
 /// An empty account halves the scale, a full one doubles it: that much at once, per event's worth.

@@ -16,14 +16,18 @@
 //! So where events come independently of each other all waits are equal; within a burst there are none; in a lull they
 //! grow; and before a time at which events are known to come they stop short. The scale is the one number that the budget
 //! turns (see `budget`); the shape over idle time is learnt.
+//!
+//! How much of what is saved up a wait may spend follows from the same counts: the events that it makes late together, and
+//! whether those that follow earn a debt back before the next wait of this kind.
 
 /// Bins: four an octave, from [`FIRST_OCTAVE`] up; the last one has no end.
 pub(super) const BINS: usize = 128;
 /// Idle times below 2^4 ticks are one bin.
 const FIRST_OCTAVE: u32 = 4;
 const BINS_PER_OCTAVE_LOG2: u32 = 2;
-/// When so many stretches were counted, all counts are halved: what was seen long ago fades.
-const MEMORY: f32 = 4_096.0;
+/// When so many stretches were counted, all counts are halved: what was seen long ago fades. Enough for some tens of lulls
+/// with a hundred stretches between two of them: with fewer, how many events end a lull is mostly chance.
+const MEMORY: f32 = 8_192.0;
 /// More events at once are a backlog (the lane was elsewhere), not a burst that waits have to be short for: its square would
 /// outweigh all that was seen for minutes. As many as the budget saves up for.
 const EVENTS_MAX: f32 = 64.0;
@@ -63,6 +67,8 @@ pub(super) struct Gaps {
     squares: [f32; BINS],
     stretches: f32,
     all_events: f32,
+    /// Events of all busy periods, late or not, [`EVENTS_MAX`] of each at most.
+    came: f32,
 }
 
 /// What a way to wait costs, for the plan.
@@ -152,13 +158,33 @@ const SELDOM_STRETCHES: f32 = 4.0;
 const SHARE_FRACTION: u32 = 12;
 /// Balances beyond it allow every wait.
 const BALANCE_MAX: u64 = 1 << 48;
-/// A wait may spend half of the balance. Lumps differ: a wait for all of it would often overdraw the account, and then the
+/// A wait may spend about half of the balance. Lumps differ: a wait for all of it would often overdraw the account, and then the
 /// lane polls without any wait until it has earned enough.
-const SPEND_PART: f32 = 0.5;
+const SPEND_PART: f32 = 0.55;
+/// ... but more where the events that follow earn a debt back before the next such wait, so that it costs nothing.
+const SPEND_PART_REPAID: f32 = 0.8;
+/// Debts are earned back if more events than the account holds come between two visits to an idle time: not at all with so many...
+const REPAY_FROM: f32 = 64.0;
+/// ... and nearly always with so many more.
+const REPAY_WITHIN: f32 = 96.0;
+/// Bins of an octave.
+const BINS_PER_OCTAVE: usize = 1 << BINS_PER_OCTAVE_LOG2;
+const OCTAVES: usize = BINS / BINS_PER_OCTAVE;
+/// What an octave's counts count for in the one below it.
+const REACH: f32 = 0.885;
+/// What is known of shorter idle times counts as much as so many events.
+const PRIOR_TOGETHER: f32 = 2.0;
 
 impl Gaps {
     pub(super) fn new() -> Self {
-        Self { ends: [0.0; BINS], events: [0.0; BINS], squares: [0.0; BINS], stretches: 0.0, all_events: 0.0 }
+        Self {
+            ends: [0.0; BINS],
+            events: [0.0; BINS],
+            squares: [0.0; BINS],
+            stretches: 0.0,
+            all_events: 0.0,
+            came: 0.0,
+        }
     }
 
     #[cfg(test)]
@@ -166,9 +192,10 @@ impl Gaps {
         self.stretches == 0.0
     }
 
-    /// A stretch of idle time ended after `idle` ticks, with so many events.
-    pub(super) fn record(&mut self, idle: u64, events: f32) {
+    /// A stretch of idle time ended after `idle` ticks, with so many events that were late; `came` in all before the next one.
+    pub(super) fn record(&mut self, idle: u64, events: f32, came: u32) {
         let events = events.min(EVENTS_MAX);
+        self.came += (came as f32).min(EVENTS_MAX);
         let bin = bin_of(idle);
         self.ends[bin] += 1.0;
         self.events[bin] += events;
@@ -181,6 +208,7 @@ impl Gaps {
             }
             self.stretches *= 0.5;
             self.all_events *= 0.5;
+            self.came *= 0.5;
         }
     }
 
@@ -213,17 +241,38 @@ impl Gaps {
             plan.cycles[bin] = cycles[bin].min(CYCLE_MAX) as u32;
         }
         plan.cycles[BINS] = plan.cycles[BINS - 1];
-        for bin in 0..BINS {
-            let (before, after) = (bin.saturating_sub(1), (bin + 1).min(BINS - 1));
-            let events = self.events[before] + self.events[after] + 2.0 * self.events[bin];
-            let squares = self.squares[before] + self.squares[after] + 2.0 * self.squares[bin];
-            let ratio = (events + PRIOR * events_each) / (squares + PRIOR * events_each * events_each);
-            plan.shares[bin] = (ratio * SPEND_PART * (1 << SHARE_FRACTION) as f32) as u32;
-        }
+        self.share(&lasting, events_each, plan);
         (plan.park_from, plan.worth_from, plan.seldom_from) = match costs.wakes {
             Some(wakes) => self.parks(scale, costs, wakes, &lasting, &hazards, &cycles),
             None => (u64::MAX, 0, u64::MAX),
         };
+    }
+
+    /// What a wait may spend of the balance, for each of the events that would be late together.
+    ///
+    /// Lulls are few, and hardly two end in the same bin: one alone tells by chance how many events end a lull, and a wait that is too
+    /// long by chance overdraws the account for the whole of the next lull. So what ended longer lulls counts as well; and where
+    /// nothing lasted so long, what is known of shorter ones.
+    fn share(&self, lasting: &[f32; BINS + 1], events_each: f32, plan: &mut Plan) {
+        let mut above = [(0.0_f32, 0.0_f32); OCTAVES];
+        let (mut events, mut squares) = (0.0, 0.0);
+        for octave in (0..OCTAVES).rev() {
+            let bins = octave * BINS_PER_OCTAVE..(octave + 1) * BINS_PER_OCTAVE;
+            events = events * REACH + self.events[bins.clone()].iter().sum::<f32>();
+            squares = squares * REACH + self.squares[bins].iter().sum::<f32>();
+            above[octave] = (events, squares);
+        }
+        // Events that an event is late together with, itself included: the mean weighted by itself.
+        let mut together = events_each;
+        for (octave, (events, squares)) in above.into_iter().enumerate() {
+            together = (squares + PRIOR_TOGETHER * together) / (events + PRIOR_TOGETHER);
+            let first = octave * BINS_PER_OCTAVE;
+            let visit = (self.came + 1.0) / (lasting[first] + 1.0);
+            let repaid = ((visit - REPAY_FROM) * (1.0 / REPAY_WITHIN)).clamp(0.0, 1.0);
+            let part = SPEND_PART + (SPEND_PART_REPAID - SPEND_PART) * repaid;
+            let share = (part * (1 << SHARE_FRACTION) as f32 / together) as u32;
+            plan.shares[first..first + BINS_PER_OCTAVE].fill(share);
+        }
     }
 
     /// The first idle time at which a park costs less than the waits that would otherwise come, latency at its price; and the
@@ -334,7 +383,7 @@ mod tests {
             for i in 0..2_000_u64 {
                 // Exponential, by its quantiles.
                 let unit = (i as f64 + 0.5) / 2_000.0;
-                gaps.record((-unit.ln() * gap as f64) as u64, 1.0);
+                gaps.record((-unit.ln() * gap as f64) as u64, 1.0, 1);
             }
             let mut plan = Plan::new();
             gaps.plan(5.0, &costs(), &mut plan);
@@ -350,7 +399,7 @@ mod tests {
         let seldom_from = |gaps: &[(u64, u32)]| {
             let mut seen = Gaps::new();
             for &(gap, times) in gaps {
-                (0..times).for_each(|_| seen.record(gap, 1.0));
+                (0..times).for_each(|_| seen.record(gap, 1.0, 1));
             }
             let mut plan = Plan::new();
             seen.plan(5.0, &Costs { wakes: Some(&wakes), ..costs() }, &mut plan);
@@ -370,14 +419,42 @@ mod tests {
     }
 
     #[test]
+    fn a_lull_spends_by_what_ends_lulls_and_by_what_follows() {
+        // Lulls ended by so many events at once, with short stretches between them that one late event ends, and `came` in all.
+        let share_at = |idle: u64, lumps: &[(u64, f32)], short: u32, came: u32| {
+            let mut gaps = Gaps::new();
+            for &(lull, events) in lumps {
+                gaps.record(lull, events, events as u32);
+                (0..short).for_each(|_| gaps.record(1_000, 1.0, came));
+            }
+            let mut plan = Plan::new();
+            gaps.plan(5.0, &costs(), &mut plan);
+            f64::from(plan.at(idle).share) / f64::from(1 << SHARE_FRACTION)
+        };
+        let lulls = [(100_000, 4.0), (400_000, 4.0), (1_600_000, 4.0), (6_400_000, 4.0)];
+        for (idle, lumps, short, came, wanted, why) in [
+            (1_000, &lulls[..], 50, 1, 0.48..0.56, "one by one: lulls say little of short stretches"),
+            (50_000, &lulls, 10, 1, 0.13..0.145, "four together, as lulls beyond say, though none ended so soon"),
+            (200_000, &lulls, 10, 1, 0.13..0.145, "between two lulls that were seen"),
+            (50_000_000, &lulls, 100, 1, 0.195..0.205, "nobody got so far: as below, and as seldom as can be"),
+            (50_000, &lulls, 100, 1, 0.145..0.155, "a hundred events between two lulls earn some of a debt back"),
+            (50_000, &lulls, 100, 2, 0.195..0.205, "two hundred earn all of it back"),
+            (1_000, &[], 0, 0, 0.54..0.56, "nothing seen: an event at a time"),
+        ] {
+            let got = share_at(idle, lumps, short, came);
+            assert!(wanted.contains(&got), "{why}: {got}");
+        }
+    }
+
+    #[test]
     fn what_was_seen_long_ago_fades() {
         let mut gaps = Gaps::new();
         for _ in 0..3 * MEMORY as u32 {
-            gaps.record(1_000, 1.0);
+            gaps.record(1_000, 1.0, 1);
         }
         assert!(gaps.stretches < MEMORY && gaps.ends[bin_of(1_000)] < MEMORY);
         for _ in 0..10 * MEMORY as u32 {
-            gaps.record(1_000_000, 1.0);
+            gaps.record(1_000_000, 1.0, 1);
         }
         assert!(gaps.ends[bin_of(1_000)] < 0.01 * MEMORY, "{}", gaps.ends[bin_of(1_000)]);
     }

@@ -296,6 +296,38 @@ fn an_overdrawn_budget_ends_all_waits_until_it_is_earned_back() {
     assert!(waits, "and then it waits again");
 }
 
+// What an event of a later pass is charged: no more than the pass before it took, unless that may have left it behind.
+#[test]
+fn an_event_that_came_while_others_were_handled_is_charged_for_no_more_than_that() {
+    const WAIT: u64 = 10 * US;
+    const PASS: u64 = 150;
+    // (events of a pass, what it takes) after one wait; the charge in halves of the wait.
+    for (charge, passes, halves, why) in [
+        (Charge::Expected, &[(4, 950)][..], 4.0, "one pass: half of the wait each"),
+        (Charge::Expected, &[(4, 950), (1, 350)], 4.08, "what came meanwhile: 800 of 10 000"),
+        (Charge::Expected, &[(4, 9_000), (1, 350)], 4.0 + 2.0 / 3.0, "handled for long: a third less, at most"),
+        (Charge::Expected, &[(4, 950), (4, 950)], 4.0 + 8.0 / 3.0, "as many again: those of the wait, maybe"),
+        (Charge::Expected, &[(4, 950), (4, 950), (1, 350)], 4.0 + 8.0 / 3.0 + 0.08, "and the rest of them"),
+        (Charge::Strict, &[(4, 950), (1, 350)], 10.0, "strict: all of the wait for each"),
+    ] {
+        let mut lane = controller(&Settings { charge, ..settings(500, 100 * US) });
+        let mut now = 0;
+        for _ in 0..100 {
+            now += PASS;
+            let _ = lane.observe(&empty(now, PASS));
+        }
+        lane.dozed(WAIT, WAIT);
+        now += WAIT;
+        for &(events, took) in passes {
+            now += took;
+            let _ = lane.observe(&Observation { events, ..empty(now, took) });
+        }
+        let _ = lane.observe(&empty(now + PASS, PASS));
+        let got = lane.charged() as f64 / (WAIT / 2) as f64;
+        assert!((got - halves).abs() < 0.02 * halves, "{why}: {got} for {halves}");
+    }
+}
+
 // I6: without relief there is no wait.
 #[test]
 fn no_relief_no_wait() {
