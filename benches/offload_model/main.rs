@@ -1,11 +1,12 @@
 //! Do router and batcher choose well, if a device were as it is said to be? The published study, replayed in the device model's time.
 //!
 //! ```text
-//! cargo bench --features sim --bench offload_model [-- --out DIR] [--cells] [NAME...]
+//! cargo bench --features sim --bench offload_model [-- --out DIR] [--cells] [--worlds FROM..TO] [NAME...]
 //! ```
 //!
-//! Experiments by name: `crossover`, `batches`, `depth`, `submitters`, `devices`, `policies`; none named: all, within a minute. Each prints a table and
-//! writes a chart (SVG) and CSV into DIR (`target/offload_model` if not given); `policies` prints the figures, last. `--cells` lists all its cells, not only those that fall short.
+//! Experiments by name: `crossover`, `batches`, `depth`, `submitters`, `devices`, `policies`; none named: all, in some minutes of cpu time (a hundred and fifty seconds of it were seen), nearly all of which `policies` takes. Each prints a table and
+//! writes a chart (SVG) and CSV into DIR (`target/offload_model` if not given); `policies` prints the figures, last. `--cells` lists all its cells, not only those that fall short; `--worlds` has it play in
+//! worlds of other seeds.
 //!
 //! All of it is a *model*: published and fitted costs, virtual time, equal on every machine. It calibrates choices; it is no evidence about hardware.
 
@@ -54,6 +55,8 @@ pub struct Asked {
     names: Vec<String>,
     /// All cells are listed.
     pub cells: bool,
+    /// Worlds of these seeds instead of the bench's own.
+    pub worlds: Option<std::ops::Range<u64>>,
 }
 
 fn main() -> ExitCode {
@@ -82,17 +85,18 @@ fn main() -> ExitCode {
 impl Asked {
     fn from(arguments: Vec<String>) -> Result<Self, String> {
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-        let mut asked = Self { out: target.join("offload_model"), names: Vec::new(), cells: false };
+        let mut asked = Self { out: target.join("offload_model"), names: Vec::new(), cells: false, worlds: None };
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--bench" => {}
                 "--cells" => asked.cells = true,
+                "--worlds" => asked.worlds = Some(range(arguments.next())?),
                 "--out" => asked.out = arguments.next().ok_or("--out wants a directory")?.into(),
                 name if EXPERIMENTS.iter().any(|(known, _)| *known == name) => asked.names.push(argument),
                 other => {
                     let known: Vec<&str> = EXPERIMENTS.iter().map(|(name, _)| *name).collect();
-                    return Err(format!("`{other}` is neither --out, --cells nor one of {}", known.join(", ")));
+                    return Err(format!("`{other}` is none of --out, --cells, --worlds and {}", known.join(", ")));
                 }
             }
         }
@@ -102,6 +106,12 @@ impl Asked {
     fn wants(&self, name: &str) -> bool {
         self.names.is_empty() || self.names.iter().any(|wanted| wanted == name)
     }
+}
+
+fn range(text: Option<String>) -> Result<std::ops::Range<u64>, String> {
+    let text = text.unwrap_or_default();
+    let seeds = text.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+    seeds.filter(|seeds| !seeds.is_empty()).ok_or(format!("--worlds: `{text}` is no range of seeds such as 8..16"))
 }
 
 fn play(asked: &Asked) -> Result<(), Failure> {

@@ -6,7 +6,10 @@
 pub(crate) use super::batch::split;
 pub use super::cpu::Stores;
 pub use super::operation::Kind;
-pub use super::route::{Ask, Choice, Costs, Engine, Group, Mode, Observation, QueueView, Router, Took, crowds};
+pub use super::route::{
+    Ask, BatchGain, BatchGoes, Choice, Costs, Engine, Group, Latency, Mode, Observation, QueueView, Router, Took,
+    crowds,
+};
 
 use super::cpu::{self, calibrate};
 use crate::arch::memory::largest_cache;

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use super::dsa::prepare::Manner;
 use super::dsa::queue::{Queue, QueueId};
 use super::flow::{Flow, How, Ticket};
-use super::route::{self, Ask, Choice, Mode, QueueView, Router};
+use super::route::{self, Ask, BatchGain, Choice, Mode, QueueView, Router};
 use super::{Engine, Intent, Kind, Operation, Reopening};
 
 /// Queues that a decision looks at: more than that are more than a service has opened.
@@ -107,12 +107,17 @@ impl Device {
         copy_of: &impl Fn(&mut T) -> Option<(*const u8, *mut u8, usize)>,
     ) -> usize {
         let view = self.view(queue);
-        let goes = |one: &mut T| {
-            copy_of(one)
-                .is_some_and(|(_, _, len)| self.router.is_plainly_for(&view, Kind::Copy, intent, Mode::Batched, len))
-        };
-        let all = copies.len();
-        copies.iter_mut().position(|one| !goes(one)).unwrap_or(all)
+        let (mut count, mut gain) = (0, BatchGain::default());
+        for one in copies {
+            let Some((_, _, len)) = copy_of(one) else { break };
+            if !self.router.is_plainly_for(&view, Kind::Copy, intent, Mode::Batched, len) {
+                break;
+            }
+            gain.add(&self.router, Kind::Copy, intent, len);
+            count += 1;
+        }
+        // Where it does not pay, the longer way looks whether a trial is due.
+        if self.router.batch_pays(gain) { count } else { 0 }
     }
 
     /// Who does it.

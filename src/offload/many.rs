@@ -7,7 +7,7 @@ use super::flow::{How, TOGETHER};
 use super::held::Held;
 use super::offloading::Offloading;
 use super::request::{Copying, Request, sealed};
-use super::route::Mode;
+use super::route::{BatchGain, Mode};
 use super::{Operation, cpu};
 
 /// Begins copies of these pairs, in their order, and adds each one's future to `into`.
@@ -92,10 +92,11 @@ fn begin<R: Request>(copies: &Copies, mut asked: &mut [Offloading<R>]) {
 /// Begins some of them, the first ones, together. How many.
 fn begin_some<R: Request>(copies: &Copies, device: &Device, asked: &mut [Offloading<R>]) -> usize {
     let mut operations = [Operation::Nop; TOGETHER];
-    let (mut count, mut together) = (0, None::<How>);
+    let (mut count, mut together, mut gain) = (0, None::<How>, BatchGain::default());
     for one in asked.iter_mut().take(TOGETHER) {
         match suited(copies, device, one.request()) {
             Some((operation, how)) if together.is_none_or(|first| first.queue == how.queue) => {
+                gain.add(&device.router, operation.kind(), copies.intent, operation.len());
                 (operations[count], together) = (operation, Some(how));
                 count += 1;
             }
@@ -103,6 +104,11 @@ fn begin_some<R: Request>(copies: &Copies, device: &Device, asked: &mut [Offload
         }
     }
     let Some(how) = together else { return 0 };
+    if copies.engine != Engine::Device && !device.router.batch_goes(gain).goes() {
+        // None of them pays alone, or all would go.
+        asked[..count].iter_mut().for_each(|one| one.begin(copies));
+        return count;
+    }
     let mut begun = 0;
     let sink = |ticket| {
         asked[begun].with_device(ticket);

@@ -17,7 +17,8 @@ pub(super) const WORDS: usize = BINS.div_ceil(64);
 /// The octave of a size.
 #[inline(always)]
 pub(super) fn octave_of(len: usize) -> usize {
-    bin_of(len) / PARTS
+    // As `bin_of` has it, without the part.
+    ((63 - (len as u64 | 1 << FIRST).leading_zeros() - FIRST) as usize).min(OCTAVES - 1)
 }
 
 /// The bin of a size.
@@ -51,9 +52,11 @@ mod tests {
     #[test]
     fn bins_follow_each_other_without_gaps() {
         assert_eq!([0, 16, 17, 32, 33, 34, usize::MAX].map(bin_of), [0, 0, 1, 16, 16, 17, BINS - 1]);
+        assert_eq!([0, 15, 16, 31, 32, usize::MAX].map(octave_of), [0, 0, 0, 0, 1, OCTAVES - 1]);
         for bin in 1..BINS {
             assert!(edge(bin) > edge(bin - 1) && edge(bin) <= middle(bin), "{bin}");
             assert_eq!((bin_of(edge(bin)), bin_of(edge(bin) - 1), bin_of(middle(bin))), (bin, bin - 1, bin));
+            assert_eq!(octave_of(middle(bin)), bin / PARTS, "{bin}");
         }
     }
 }

@@ -10,7 +10,11 @@
 //! |---|---|---|
 //! | waited | the operation's time | core time of submitting, and the time until it is done, and what is in the queue before it |
 //! | overlapped | the operation's time | core time of submitting and reaping |
-//! | batched | the operation's time | core time of a share in a batch |
+//! | batched | the operation's time | core time of one more operation in a batch that goes anyway |
+//!
+//! The core's time is so much for a submission and so much for each operation in it ([`submission`]). So a batch is decided as a whole: operations that are cheaper on the device
+//! once a batch goes are candidates, and it goes if together they save more than its submission takes ([`Router::batch_goes`]). What is waited for may be divided between both
+//! engines ([`shares`]).
 //!
 //! Three things are outside the table, because they change from call to call: a queue that is dead, full or busy; a neighbour on the core whose
 //! data a copy would displace; and *trials*. Who never tries the other engine never learns that it has become the better one, so now and then an
@@ -21,7 +25,11 @@
 
 mod bins;
 mod costs;
+mod curve;
 mod learn;
+mod seen;
+mod shares;
+mod submission;
 #[cfg(test)]
 mod tests;
 
@@ -29,7 +37,8 @@ use super::cpu::Stores;
 use super::{Intent, Kind};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use bins::{BINS, OCTAVES, PARTS, WORDS, bin_of, octave_of};
+use bins::{BINS, OCTAVES, PARTS, WORDS, bin_of};
+use curve::Curve;
 use learn::Learner;
 use std::fmt;
 
@@ -39,17 +48,10 @@ pub use costs::{Costs, Group};
 pub(crate) const QUEUES_MAX: usize = 16;
 /// More than so many outstanding in one queue bring a device no throughput (work queue depth near 32: the study, `dsa.md` section 7 row 7).
 const DEPTH_USEFUL: u32 = 32;
-/// One operation in so many is timed; a power of two.
-pub(crate) const TIMED_EVERY: u32 = 16;
+/// Counts times this are spread evenly over all words, and without a period that a service's own might fall in with (2^32 over the golden ratio).
+const SPREAD: u32 = 0x9e37_79b9;
 /// Pieces of cpu work, in bytes: smaller ones cost more in calls than they save in delay, larger ones no longer show in the rate.
 const SLICE: std::ops::RangeInclusive<usize> = (4 << 10)..=(1 << 20);
-
-/// From here on what is waited for may be shared: below, a second piece saves less than it costs to make.
-const SHARED_FROM: usize = 1 << 10;
-/// Of the share at which both would be over together: the cpu should be over first, or nobody sees how long the device took.
-const SHARE_MARGIN: f32 = 0.97;
-/// Steps in which the share is found.
-const SHARE_STEPS: usize = 3;
 
 /// Whether the core has something else to do meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +61,8 @@ pub enum Mode {
     Waited,
     /// Something: only the core's own time counts.
     Overlapped,
-    /// As `Overlapped`, and enough others are at hand for a batch that shares the submission.
+    /// As `Overlapped`, and others are at hand for a batch that shares the submission: a choice of the device means that it is worth a place in one; whether that goes, says
+    /// [`Router::batch_goes`].
     Batched,
 }
 
@@ -129,6 +132,45 @@ pub enum Engine {
     },
 }
 
+/// What operations save by going together, apart from what their submission takes. Begins with none, for each batch anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BatchGain {
+    /// Less of the core's time than if the cpu did them.
+    ns: f32,
+    /// One of them is worth a submission of its own, so more need not be reckoned.
+    one_pays_alone: bool,
+}
+
+impl BatchGain {
+    /// One more, which [`decide`](Router::decide) found worth a place.
+    #[inline]
+    pub fn add(&mut self, router: &Router, kind: Kind, intent: Intent, len: usize) {
+        self.one_pays_alone = self.one_pays_alone || router.pays_alone(kind, intent, len);
+        if !self.one_pays_alone {
+            self.ns += router.cpu_ns(row_of(kind, intent), len) - float(&router.core_ns[1]);
+        }
+    }
+}
+
+/// Whether a batch goes to the device: see [`Router::batch_goes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchGoes {
+    /// It pays.
+    AsItPays,
+    /// Nobody knows whether it pays: it goes, and the caller is to say by [`Router::observe`] how long it took.
+    AsATrial,
+    /// Its operations are the cpu's.
+    Not,
+}
+
+impl BatchGoes {
+    /// To the device, for whatever reason.
+    #[must_use]
+    pub fn goes(self) -> bool {
+        self != Self::Not
+    }
+}
+
 /// What an operation took.
 #[derive(Clone, Copy, Debug)]
 pub struct Observation {
@@ -152,7 +194,7 @@ pub enum Took {
         /// Only time in which it worked on it.
         ns: f32,
     },
-    /// A device did it. In a batch: each operation's share of `core_ns`.
+    /// A device did it, alone. In [`Mode::Batched`] nothing is learnt of the core's time from this: see [`Batch`](Self::Batch).
     Device {
         /// The queue's place in the list that was given.
         queue: usize,
@@ -163,6 +205,48 @@ pub enum Took {
         /// From its submission until the answer was seen. `None` where nobody looked in time to know.
         latency_ns: Option<f32>,
     },
+    /// A device did most of it, and the cpu meanwhile its share: see [`Router::share`].
+    Shared {
+        /// As above.
+        queue: usize,
+        /// As above.
+        ahead: u32,
+        /// As above, without the cpu's share.
+        core_ns: f32,
+        /// From the submission of the device's part until its answer was seen.
+        latency: Latency,
+        /// Bytes of the cpu's share.
+        cpu_len: usize,
+        /// What the cpu took for them.
+        cpu_ns: f32,
+    },
+    /// A device did it, as one of a batch.
+    Batch {
+        /// Operations of the batch.
+        together: u32,
+        /// The core's time for all of them.
+        core_ns: f32,
+    },
+}
+
+/// What is known of a time that only somebody who looks can know. Nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Latency {
+    /// Nobody looked in time to know.
+    Unknown,
+    /// It was over just before somebody looked who waited for it.
+    Was(f32),
+    /// It was over when somebody looked first.
+    AtMost(f32),
+}
+
+impl Latency {
+    fn ns(self) -> Option<f32> {
+        match self {
+            Self::Unknown => None,
+            Self::Was(ns) | Self::AtMost(ns) => Some(ns),
+        }
+    }
 }
 
 impl QueueView {
@@ -183,20 +267,24 @@ pub struct Router {
     costs: Costs,
     /// Copies and fills of so many bytes and more are streamed.
     streamed_from: usize,
-    /// Copies that are waited for are shared between the device and the cpu: see [`share`](Router::share).
-    shares: bool,
+    /// Copies that are waited for are shared between the device and the cpu: by row and bin, the cpu's part. See [`share`](Router::share). As are all below, bits of an `f32`.
+    shares: Option<Box<[[AtomicU32; BINS]]>>,
     rows: [Row; Group::COUNT * INTENTS],
-    /// The core's time for a device operation, by [`Mode`]; as are all below, bits of an `f32`.
-    core_ns: [AtomicU32; 3],
-    latency_scale: [AtomicU32; OCTAVES],
+    /// The core's time for a submission, and for each operation of it.
+    core_ns: [AtomicU32; 2],
+    latency: Curve,
     queue_scale: [AtomicU32; QUEUES_MAX],
+    /// A decision is timed if its turn, spread, is below this: no bits of a float.
+    timed_below: AtomicU32,
+    /// 1: the next batch goes, whether it is believed to pay or not.
+    batch_trial: AtomicU32,
     learner: Mutex<Learner>,
 }
 
 /// What is known about operations of one group and intent.
 struct Row {
     modes: [ModeRow; 3],
-    cpu_scale: [AtomicU32; OCTAVES],
+    cpu: Curve,
 }
 
 struct ModeRow {
@@ -229,17 +317,21 @@ fn row_of(kind: Kind, intent: Intent) -> usize {
 impl Router {
     /// `costs` is what is believed at first. From `streamed_from` bytes on, copies and fills of the cpu are streamed.
     pub fn new(costs: Costs, streamed_from: usize) -> Self {
-        let one = || AtomicU32::new(1f32.to_bits());
         let mode_row = |_| ModeRow { device: Default::default(), small: AtomicU32::new(0), trial: AtomicU64::new(0) };
-        let row = |_| Row { modes: std::array::from_fn(mode_row), cpu_scale: std::array::from_fn(|_| one()) };
-        let router = Self {
+        let row = |row| Row {
+            modes: std::array::from_fn(mode_row),
+            cpu: Curve::new(|len| costs.cpu_ns(Group::ALL[row / INTENTS], len)),
+        };
+        let mut router = Self {
             costs,
             streamed_from,
-            shares: false,
+            shares: None,
             rows: std::array::from_fn(row),
-            core_ns: Mode::ALL.map(|mode| AtomicU32::new(costs.core_ns(mode).to_bits())),
-            latency_scale: std::array::from_fn(|_| one()),
-            queue_scale: std::array::from_fn(|_| one()),
+            core_ns: [costs.submit_ns, costs.operation_ns].map(|ns| AtomicU32::new(ns.to_bits())),
+            latency: Curve::new(|len| costs.latency_ns(len)),
+            queue_scale: std::array::from_fn(|_| AtomicU32::new(1f32.to_bits())),
+            timed_below: AtomicU32::new(u32::MAX / learn::TIMED_EVERY),
+            batch_trial: AtomicU32::new(0),
             learner: Mutex::new(Learner::new(costs)),
         };
         router.tabulate_all();
@@ -250,44 +342,64 @@ impl Router {
     /// worth more to them, so the tables are others.
     #[must_use]
     pub fn sharing(mut self) -> Self {
-        self.shares = true;
+        let none = |_| std::array::from_fn(|_| AtomicU32::new(0f32.to_bits()));
+        self.shares = Some((0..self.rows.len()).map(none).collect());
         self.tabulate_all();
         self
     }
 
-    fn tabulate_all(&self) {
+    fn tabulate_all(&mut self) {
         for row in 0..self.rows.len() {
             for mode in Mode::ALL {
-                self.tabulate(row, mode, 0..BINS, Hold::None);
+                self.tabulate(row, mode, 0..BINS);
             }
         }
+        self.learner.lock().all_tabulated(self);
     }
 
     /// How many of the first bytes of a device's operation the cpu is to do meanwhile, if it is waited for and can be divided: as many as it has done just before
     /// the device has done the rest. 0: none, because it would not pay, or the router is not [`sharing`](Self::sharing).
     ///
-    /// The two parts are observed as what they are, an operation of the cpu's and one of the device's, each with its own size. Where the device is over first, the time until that
-    /// was seen is its latency, though it may have been shorter: the next share is smaller then. Those that are timed should get three quarters of the share, or
-    /// what a device takes that is faster than believed would be found out in small steps.
-    pub fn share(&self, kind: Kind, intent: Intent, queue: usize, len: usize) -> usize {
-        if !self.shares || len < SHARED_FROM {
+    /// What is timed is observed as [`Took::Shared`]: where the device was over first, that is known, and the next share is smaller.
+    #[inline]
+    pub fn share(&self, kind: Kind, intent: Intent, len: usize) -> usize {
+        if len < shares::SHARED_FROM {
             return 0;
         }
-        self.share_of(row_of(kind, intent), Some(queue), len)
+        (len as f32 * self.part(row_of(kind, intent), bin_of(len))) as usize
     }
 
-    /// Where both take equally long, less [`SHARE_MARGIN`]: some steps from the mean costs of a byte, which is near enough, since costs are flat there.
-    fn share_of(&self, row: usize, queue: Option<usize>, len: usize) -> usize {
-        let mut part = len / 4;
-        for _ in 0..SHARE_STEPS {
-            let (part_at_least, rest) = (part.max(1), (len - part).max(1));
-            let scale = self.latency_ns(queue, rest) / self.costs.latency_ns(rest);
-            let cpu_byte = self.cpu_ns(row, part_at_least) / part_at_least as f32;
-            // A float that is too large becomes the largest size.
-            let equal = self.costs.latency_ns(len) * scale / (cpu_byte + self.costs.latency_byte_ns * scale);
-            part = (equal as usize).min(len);
+    /// The cpu's part of what is waited for.
+    fn part(&self, row: usize, bin: usize) -> f32 {
+        self.shares.as_ref().map_or(0.0, |shares| float(&shares[row][bin]))
+    }
+
+    /// Whether the table has an operation that nobody waits for go to a device all by itself. Then it goes in a batch, too, and so does whatever is worth a place beside it.
+    #[inline(always)]
+    pub fn pays_alone(&self, kind: Kind, intent: Intent, len: usize) -> bool {
+        self.rows[row_of(kind, intent)].modes[Mode::Overlapped as usize].is_device(bin_of(len))
+    }
+
+    /// Whether a batch goes whose operations bring so much together: if that is more than its submission takes. Now and then it goes all the same, since what never goes
+    /// is never known; so this is to be asked once for each batch.
+    ///
+    /// The decision is one for the whole of it. [`decide`](Self::decide) says which operations are worth a place in a batch that goes anyway; this, whether it goes.
+    #[inline]
+    pub fn batch_goes(&self, gain: BatchGain) -> BatchGoes {
+        match self.batch_pays(gain) {
+            true => BatchGoes::AsItPays,
+            // The load first: nearly always there is none, and then the line stays shared.
+            false if self.batch_trial.load(Relaxed) != 0 && self.batch_trial.swap(0, Relaxed) != 0 => {
+                BatchGoes::AsATrial
+            }
+            false => BatchGoes::Not,
         }
-        (part as f32 * SHARE_MARGIN) as usize
+    }
+
+    /// Whether a batch goes by what is known; no trial is used up.
+    #[inline]
+    pub(crate) fn batch_pays(&self, gain: BatchGain) -> bool {
+        gain.one_pays_alone || gain.ns > float(&self.core_ns[0])
     }
 
     /// Whether the cpu has it by far, so that asking further would cost more than it brings.
@@ -331,7 +443,7 @@ impl Router {
         if !trial && (ask.crowded || view.remote || (view.outstanding > 0 && ask.mode == Mode::Waited)) {
             device = self.is_device_now(row, ask, queue, view);
         }
-        let timed = trial || ask.turn % TIMED_EVERY == 0;
+        let timed = trial || ask.turn.wrapping_mul(SPREAD) < self.timed_below.load(Relaxed);
         if device {
             // What is larger than a share of the cache would throw itself out.
             let to_cache = ask.intent == Intent::Soon && ask.len < self.streamed_from / 4;
@@ -346,7 +458,12 @@ impl Router {
     fn is_device_now(&self, row: usize, ask: &Ask, queue: usize, view: &QueueView) -> bool {
         let crowding = if ask.crowded { self.costs.crowding_ns(ask.len) } else { 0.0 };
         let before = if ask.mode == Mode::Waited { self.queueing_ns(queue, view) } else { 0.0 };
-        self.device_ns(row, ask.mode, Some(queue), ask.len) + before < self.cpu_ns(row, ask.len) + crowding
+        let slower = if ask.mode == Mode::Waited {
+            self.latency.ns(ask.len) * (float(&self.queue_scale[queue.min(QUEUES_MAX - 1)]) - 1.0)
+        } else {
+            0.0
+        };
+        self.device_ns(row, ask.mode, ask.len) + slower + before < self.cpu_ns(row, ask.len) + crowding
     }
 
     /// Learns from what an operation took. Not worth waiting for: if somebody else is learning, it is forgotten.
@@ -376,35 +493,42 @@ impl Router {
 
     /// The queue in which an operation would be done first, among those that are fit for it and not full.
     fn best_queue(&self, len: usize, queues: &[QueueView]) -> Option<usize> {
-        let done = |(place, view): (usize, &QueueView)| {
-            (place, self.latency_ns(Some(place), len) + self.queueing_ns(place, view))
-        };
+        let done =
+            |(place, view): (usize, &QueueView)| (place, self.latency_ns(place, len) + self.queueing_ns(place, view));
         let open = queues.iter().enumerate().filter(|(_, view)| view.is_open()).map(done);
         open.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(place, _)| place)
     }
 
     fn cpu_ns(&self, row: usize, len: usize) -> f32 {
-        let group = Group::ALL[row / INTENTS];
-        self.costs.cpu_ns(group, len) * float(&self.rows[row].cpu_scale[octave_of(len)])
+        self.rows[row].cpu.ns(len)
     }
 
-    /// What is compared with [`cpu_ns`](Self::cpu_ns): see the module's table. The queue is idle; `None`: one as they are usually chosen.
-    fn device_ns(&self, row: usize, mode: Mode, queue: Option<usize>, len: usize) -> f32 {
-        let core = float(&self.core_ns[mode as usize]);
+    /// What is compared with [`cpu_ns`](Self::cpu_ns): see the module's table. The queue is an idle one, as they are usually chosen.
+    fn device_ns(&self, row: usize, mode: Mode, len: usize) -> f32 {
+        let [submit, operation] = self.core();
         match mode {
-            Mode::Waited if self.shares && len >= SHARED_FROM => {
-                let share = self.share_of(row, queue, len);
-                core + self.latency_ns(queue, len - share).max(self.cpu_ns(row, share))
+            Mode::Waited => {
+                let part = if len < shares::SHARED_FROM { 0.0 } else { self.part(row, bin_of(len)) };
+                submit + operation + shares::waited_ns(&self.rows[row].cpu, &self.latency, len, part)
             }
-            Mode::Waited => core + self.latency_ns(queue, len),
-            Mode::Overlapped | Mode::Batched => core,
+            Mode::Overlapped => submit + operation,
+            Mode::Batched => operation,
         }
     }
 
-    /// Scales of octaves are what was experienced, with whatever queue was chosen; a queue's own is relative to that.
-    fn latency_ns(&self, queue: Option<usize>, len: usize) -> f32 {
-        let queue = queue.map_or(1.0, |queue| float(&self.queue_scale[queue.min(QUEUES_MAX - 1)]));
-        self.costs.latency_ns(len) * float(&self.latency_scale[octave_of(len)]) * queue
+    /// The core's time for a submission, and for each operation of it.
+    fn core(&self) -> [f32; 2] {
+        [float(&self.core_ns[0]), float(&self.core_ns[1])]
+    }
+
+    fn set_core(&self, submit_ns: f32, operation_ns: f32) {
+        self.core_ns[0].store(submit_ns.to_bits(), Relaxed);
+        self.core_ns[1].store(operation_ns.to_bits(), Relaxed);
+    }
+
+    /// Values of the curve are what was experienced, with whatever queue was chosen; a queue's own is relative to that.
+    fn latency_ns(&self, queue: usize, len: usize) -> f32 {
+        self.latency.ns(len) * float(&self.queue_scale[queue.min(QUEUES_MAX - 1)])
     }
 
     /// What is in the queue before, and the way to another node.
@@ -414,34 +538,27 @@ impl Router {
         view.outstanding as f32 * self.costs.occupancy_ns * scale + way
     }
 
-    /// Writes down who has which sizes.
-    fn tabulate(&self, row: usize, mode: Mode, bins: std::ops::Range<usize>, hold: Hold) {
+    /// Writes down who has which sizes, and which part of them.
+    fn tabulate(&self, row: usize, mode: Mode, bins: std::ops::Range<usize>) {
         let table = &self.rows[row].modes[mode as usize];
         for bin in bins {
             let len = bins::middle(bin);
-            let (cpu, device) = (self.cpu_ns(row, len), self.device_ns(row, mode, None, len));
-            let now = table.is_device(bin);
-            // Nobody changes sides for a gain that may be noise.
-            let hold = if hold == Hold::Sides { learn::HYSTERESIS } else { 1.0 };
-            let better = if now { cpu >= device * hold } else { device < cpu * hold };
-            table.set_device(bin, better);
+            if let (Mode::Waited, Some(shares)) = (mode, &self.shares) {
+                let part = &shares[row][bin];
+                let now = shares::part(&self.rows[row].cpu, &self.latency, len, float(part));
+                part.store(now.to_bits(), Relaxed);
+            }
+            table.set_device(bin, self.device_ns(row, mode, len) < self.cpu_ns(row, len));
         }
         // The first octave in which the device is within reach.
         let near = (0..OCTAVES).find(|octave| {
             let (first, len) = (octave * PARTS, bins::edge((octave + 1) * PARTS));
-            let reach = self.device_ns(row, mode, None, len) < self.cpu_ns(row, len) * learn::WITHIN_REACH;
+            let reach = self.device_ns(row, mode, len) < self.cpu_ns(row, len) * learn::WITHIN_REACH;
             reach || (first..first + PARTS).any(|bin| table.is_device(bin))
         });
         let small = near.map_or(u32::MAX, |octave| u32::try_from(bins::edge(octave * PARTS)).unwrap_or(u32::MAX));
         table.small.store(small, Relaxed);
     }
-}
-
-/// Whether a table that is written again remembers what it said.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Hold {
-    None,
-    Sides,
 }
 
 impl ModeRow {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::offload::cpu::calibrate::streamed_from;
+use std::ops::Range;
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -20,6 +21,13 @@ fn is_device(choice: Choice) -> bool {
     matches!(choice.by, Engine::Device { .. })
 }
 
+/// What becomes of copies that are asked for together, of which all are worth a place.
+fn batch(router: &Router, lens: &[usize]) -> BatchGoes {
+    let mut gain = BatchGain::default();
+    lens.iter().for_each(|len| gain.add(router, Kind::Copy, Intent::Soon, *len));
+    router.batch_goes(gain)
+}
+
 fn queue(choice: Choice) -> Option<usize> {
     match choice.by {
         Engine::Device { queue, .. } => Some(queue),
@@ -30,7 +38,8 @@ fn queue(choice: Choice) -> Option<usize> {
 #[test]
 fn the_first_thresholds_are_the_proposed_ones() {
     let router = router();
-    for (mode, from) in [(Mode::Waited, 16 * KIB), (Mode::Overlapped, 4 * KIB), (Mode::Batched, KIB)] {
+    // In a batch: from there on it is worth a place in one that goes anyway.
+    for (mode, from) in [(Mode::Waited, 16 * KIB), (Mode::Overlapped, 4 * KIB), (Mode::Batched, 440)] {
         for len in [1, from / 8, from / 2, from * 7 / 10] {
             assert!(!is_device(router.decide(&ask(len, mode), &[IDLE])), "{mode:?} {len}");
         }
@@ -38,8 +47,103 @@ fn the_first_thresholds_are_the_proposed_ones() {
             assert!(is_device(router.decide(&ask(len, mode), &[IDLE])), "{mode:?} {len}");
         }
     }
+    // Eight of 1 KiB go together, and eight of half of it do not.
+    assert_eq!(batch(&router, &[KIB; 8]), BatchGoes::AsItPays);
+    assert_eq!(batch(&router, &[KIB / 2; 8]), BatchGoes::Not);
     assert!(router.is_small(Kind::Copy, Intent::Soon, Mode::Waited, KIB - 1));
     assert!(!router.is_small(Kind::Copy, Intent::Soon, Mode::Waited, 16 * KIB));
+}
+
+#[test]
+fn a_batch_goes_if_all_of_it_saves_what_it_is_submitted_for() {
+    // At first: a submission 410 ns, an operation of it 60; the cpu 10 and 0.115 a byte.
+    let router = router();
+    for (lens, want) in [
+        (&[][..], BatchGoes::Not),
+        (&[KIB], BatchGoes::Not),
+        (&[KIB; 6], BatchGoes::Not),           // 6 times 68
+        (&[KIB; 7], BatchGoes::AsItPays),      // 7 times 68
+        (&[4 * KIB], BatchGoes::AsItPays),     // pays alone
+        (&[4 * KIB, 64], BatchGoes::AsItPays), // and takes along what does not
+        (&[64, 4 * KIB], BatchGoes::AsItPays), // whichever comes first
+        (&[2 * KIB; 2], BatchGoes::Not),       // twice 186
+        (&[2 * KIB, 2 * KIB, KIB], BatchGoes::AsItPays),
+        (&[64; 100], BatchGoes::Not), // each is dearer than the cpu's
+    ] {
+        assert_eq!(batch(&router, lens), want, "{lens:?}");
+    }
+    // Once, when it is due.
+    router.batch_trial.store(1, Relaxed);
+    assert_eq!(batch(&router, &[KIB; 7]), BatchGoes::AsItPays, "no trial is needed");
+    assert_eq!([KIB; 2].map(|len| batch(&router, &[len])), [BatchGoes::AsATrial, BatchGoes::Not]);
+}
+
+#[test]
+fn what_never_goes_is_tried_and_found_out() {
+    // Groups of four that cost the cpu 100 ns each; together they would take 25 ns each, and are believed to take 160.
+    let router = router();
+    let observe = |took| {
+        router.observe(&Observation { kind: Kind::Copy, len: 783, intent: Intent::Soon, mode: Mode::Batched, took });
+    };
+    let goes = |_: &u32| {
+        let goes = batch(&router, &[783; 4]);
+        observe(if goes.goes() { Took::Batch { together: 4, core_ns: 100.0 } } else { Took::Cpu { ns: 100.0 } });
+        goes == BatchGoes::AsItPays
+    };
+    let first = (0..200).find(goes).expect("never found out");
+    assert!((TRIAL_AT_LEAST..60).contains(&first), "{first}");
+    assert!((0..50).all(|turn| goes(&turn)), "forgotten again");
+}
+
+/// Nobody is tried before so many were timed.
+const TRIAL_AT_LEAST: u32 = 4;
+
+#[test]
+fn a_share_that_was_too_large_becomes_smaller() {
+    let router = router().sharing();
+    let share = || router.share(Kind::Copy, Intent::Soon, 64 * KIB);
+    let before = share();
+    assert!((8 * KIB..32 * KIB).contains(&before), "{before}");
+    let observe = |latency| {
+        let (core_ns, cpu_len) = (470.0, share());
+        let cpu_ns = Costs::STARTING.cpu_ns(Group::Copy, cpu_len);
+        let took = Took::Shared { queue: 0, ahead: 0, core_ns, latency, cpu_len, cpu_ns };
+        router.observe(&Observation {
+            kind: Kind::Copy,
+            len: 64 * KIB,
+            intent: Intent::Soon,
+            mode: Mode::Waited,
+            took,
+        });
+    };
+    // The device was over whenever somebody looked, and is twice as fast as believed.
+    let rest = |len: usize| 0.5 * Costs::STARTING.latency_ns(len);
+    for _ in 0..60 {
+        let (cpu_ns, rest_ns) = (Costs::STARTING.cpu_ns(Group::Copy, share()), rest(64 * KIB - share()));
+        observe(if rest_ns < cpu_ns { Latency::AtMost(cpu_ns) } else { Latency::Was(rest_ns) });
+    }
+    let (cpu_ns, rest_ns) = (Costs::STARTING.cpu_ns(Group::Copy, share()), rest(64 * KIB - share()));
+    assert!((0.85..1.02).contains(&(cpu_ns / rest_ns)), "{before}, then {}: {cpu_ns} {rest_ns}", share());
+}
+
+#[test]
+fn timing_follows_no_period_and_becomes_rare() {
+    let router = router();
+    let timed = |turns: Range<u32>, step: u32| {
+        let one =
+            |turn: &u32| router.decide(&Ask { turn: turn * step, ..ask(64 * KIB, Mode::Overlapped) }, &[IDLE]).timed;
+        turns.filter(one).count()
+    };
+    // Whoever asks in turns of two, three, eight or sixteen sizes: each of them is timed.
+    for step in [1, 2, 3, 8, 16] {
+        assert!((50..76).contains(&timed(0..1_000, step)), "{step}: {}", timed(0..1_000, step));
+    }
+    for _ in 0..600 {
+        let took = Took::Device { queue: 0, ahead: 0, core_ns: 470.0, latency_ns: None };
+        let (kind, len, intent, mode) = (Kind::Copy, 64 * KIB, Intent::Soon, Mode::Overlapped);
+        router.observe(&Observation { kind, len, intent, mode, took });
+    }
+    assert!((10..22).contains(&timed(0..1_000, 1)), "{}", timed(0..1_000, 1));
 }
 
 #[test]
@@ -141,6 +245,7 @@ impl World {
         self.cpu_fixed + near as f64 * self.cpu_near + (len - near) as f64 * self.cpu_far
     }
 
+    /// What one takes in a batch of [`TOGETHER`].
     fn core(&self, mode: Mode) -> f64 {
         if mode == Mode::Batched { self.core_batched } else { self.core_single }
     }
@@ -158,16 +263,31 @@ impl World {
     }
 }
 
+/// Operations of a batch, all of one size.
+const TOGETHER: u32 = 8;
+
 /// Routes one operation, lets it take what it takes, and tells the router if it asked.
 fn run(router: &Router, world: &World, dice: &mut Dice, turn: u32, len: usize, mode: Mode) -> f64 {
-    let choice = router.decide(&Ask { turn, ..ask(len, mode) }, &[IDLE]);
+    let mut choice = router.decide(&Ask { turn, ..ask(len, mode) }, &[IDLE]);
+    // The others of a batch are as this one is, so it stands for all of them.
+    if let (Mode::Batched, Engine::Device { together: false, .. }) = (mode, choice.by) {
+        match batch(router, &[len; TOGETHER as usize]) {
+            BatchGoes::AsItPays => {}
+            BatchGoes::AsATrial => choice.timed = true,
+            BatchGoes::Not => choice.by = Engine::Cpu { stores: Stores::Plain, slice: None },
+        }
+    }
     // A tenth of noise either way, and now and then the kernel takes the cpu; the latter is told, but nobody's fault.
     let noise = 0.9 + 0.2 * dice.unit();
     let told = if dice.below(500) == 0 { 50_000.0 } else { 0.0 };
     let (took, cost) = if is_device(choice) {
         let (core, latency) = (world.core(mode) * noise, world.latency(len) * noise);
         let latency_ns = Some((latency + told) as f32);
-        (Took::Device { queue: 0, ahead: 0, core_ns: core as f32, latency_ns }, world.device(mode, len))
+        let took = match mode {
+            Mode::Batched => Took::Batch { together: TOGETHER, core_ns: core as f32 * TOGETHER as f32 },
+            _ => Took::Device { queue: 0, ahead: 0, core_ns: core as f32, latency_ns },
+        };
+        (took, world.device(mode, len))
     } else {
         let cost = world.cpu(len);
         (Took::Cpu { ns: (cost * noise + told) as f32 }, cost)
@@ -179,7 +299,7 @@ fn run(router: &Router, world: &World, dice: &mut Dice, turn: u32, len: usize, m
 }
 
 /// Each size in each mode in each world: a second or two in all, unoptimized.
-const WORLDS: u64 = 6;
+const WORLDS: u64 = 3;
 const WARM_UP: u32 = 8_000;
 const JUDGED: u32 = 4_000;
 
@@ -313,8 +433,8 @@ fn trials_cost_what_they_may_and_no_more() {
 #[test]
 fn whatever_it_learnt_a_queue_that_is_not_fit_is_never_chosen() {
     let mut dice = Dice(9);
-    let router = router();
-    for turn in 0..20_000 {
+    let router = router().sharing();
+    for turn in 0..4_000 {
         let queues: Vec<QueueView> = (0..dice.below(5))
             .map(|_| QueueView {
                 fit: dice.below(2) == 0,
@@ -337,7 +457,13 @@ fn whatever_it_learnt_a_queue_that_is_not_fit_is_never_chosen() {
                 let view = queues[queue];
                 assert!(view.fit && view.outstanding < view.depth && view.outstanding < DEPTH_USEFUL, "{view:?}");
                 let latency_ns = (dice.below(3) > 0).then_some(ns);
-                Took::Device { queue, ahead: dice.below(40) as u32, core_ns: ns, latency_ns }
+                let (ahead, cpu_len) = (dice.below(40) as u32, dice.below(2 * len + 1));
+                let latency = [Latency::Unknown, Latency::Was(ns), Latency::AtMost(ns)][dice.below(3)];
+                match dice.below(3) {
+                    0 => Took::Device { queue, ahead, core_ns: ns, latency_ns },
+                    1 => Took::Shared { queue, ahead, core_ns: ns, latency, cpu_len, cpu_ns: 1e6 - ns },
+                    _ => Took::Batch { together: ahead, core_ns: ns },
+                }
             }
             Engine::Cpu { slice, .. } => {
                 assert!(slice.is_none_or(|slice| slice < len && SLICE.contains(&slice)), "{slice:?} of {len}");
@@ -346,11 +472,14 @@ fn whatever_it_learnt_a_queue_that_is_not_fit_is_never_chosen() {
         };
         router.observe(&Observation { kind, len, intent, mode, took });
     }
-    for row in &router.rows {
-        assert!(row.cpu_scale.iter().all(|scale| float(scale).is_finite() && float(scale) > 0.0));
+    let is_a_cost = |ns: f32| ns.is_finite() && ns > 0.0;
+    for curve in router.rows.iter().map(|row| &row.cpu).chain([&router.latency]) {
+        assert!((0..curve::NODES).all(|node| is_a_cost(curve.node(node))), "{curve:?}");
     }
-    let scales = || router.latency_scale.iter().chain(&router.queue_scale).chain(&router.core_ns);
-    assert!(scales().all(|scale| float(scale).is_finite() && float(scale) > 0.0));
+    assert!(router.queue_scale.iter().chain(&router.core_ns).all(|ns| is_a_cost(float(ns))));
+    for len in (0..40).map(|octave| 3 << octave) {
+        assert!(router.share(Kind::Copy, Intent::Soon, len) <= len, "{len}");
+    }
 }
 
 /// A fixed sequence (SplitMix64).

@@ -24,9 +24,9 @@ const FROM: [usize; 12] = {
     from
 };
 /// Batch sizes that are tried.
-const BATCHES: [usize; 3] = [1, 4, 32];
+const BATCHES: [usize; 4] = [1, 4, 8, 32];
 /// The cpu's shares that are tried.
-const SHARES: [f64; 6] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.6];
+const SHARES: [f64; 7] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6];
 
 /// One workload in one world.
 #[derive(Clone, Debug)]

@@ -6,7 +6,9 @@ use super::policy::Policy;
 use super::seat::{Seat, Ticket};
 use super::workload::Waits;
 use crate::offload::Intent;
-use crate::offload::bench::{Ask, Costs, Engine, Kind, Mode, Observation, QueueView, Router, Took, split};
+use crate::offload::bench::{
+    Ask, BatchGain, BatchGoes, Costs, Engine, Kind, Latency, Mode, Observation, QueueView, Router, Took, split,
+};
 use crate::sim::lab::Dice;
 
 /// Descriptors of a batch at most: what a list of the flow has room for.
@@ -40,10 +42,21 @@ pub struct Ours {
 
 #[derive(Debug)]
 struct Sent {
+    /// The whole copy; of a batch, the first.
     len: usize,
     mode: Mode,
     ahead: u32,
     timed: bool,
+    share: Option<Share>,
+}
+
+/// What the cpu did of a copy.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    len: usize,
+    ns: f64,
+    /// The device had done the rest by then.
+    late: bool,
 }
 
 impl Ours {
@@ -88,7 +101,7 @@ impl Ours {
     /// What the device is to have of a group, and whether it is timed; the rest is done.
     fn route(&mut self, seat: &mut Seat, lens: &[usize], mode: Mode, in_flight: u32) -> Vec<(usize, bool)> {
         let (mut device, mut cpu) = (Vec::new(), Vec::new());
-        let mut all_together = false;
+        let (mut all_together, mut gain) = (false, BatchGain::default());
         for &len in lens {
             if self.router.is_small(Kind::Copy, Intent::Soon, mode, len) {
                 self.charge(seat, SMALL_NS);
@@ -105,15 +118,34 @@ impl Ours {
                 Engine::Cpu { .. } => cpu.push((len, choice.timed)),
                 Engine::Device { together, .. } => {
                     all_together |= together;
+                    gain.add(&self.router, Kind::Copy, Intent::Soon, len);
                     device.push((len, choice.timed));
                 }
             }
         }
         if all_together {
             device.extend(cpu.drain(..).map(|(len, _)| (len, false)));
+        } else if mode == Mode::Batched && !device.is_empty() {
+            match self.router.batch_goes(gain) {
+                BatchGoes::AsItPays => {}
+                BatchGoes::AsATrial => device.iter_mut().for_each(|(_, timed)| *timed = true),
+                BatchGoes::Not => cpu.append(&mut device),
+            }
         }
         cpu.into_iter().for_each(|(len, timed)| self.copy(seat, len, mode, timed));
         device
+    }
+
+    /// The cpu's share of a copy that is waited for, while the device does the rest.
+    fn submit(&mut self, seat: &mut Seat, lens: &[usize], mode: Mode) -> (Ticket, Option<Share>) {
+        let share = if mode == Mode::Waited { self.router.share(Kind::Copy, Intent::Soon, lens[0]) } else { 0 };
+        if share == 0 {
+            return (seat.submit(lens), None);
+        }
+        let ticket = seat.submit(&[lens[0] - share]);
+        let ns = seat.copy(share);
+        let late = seat.is_done(&ticket);
+        (ticket, Some(Share { len: share, ns, late }))
     }
 }
 
@@ -131,29 +163,34 @@ impl Policy for Ours {
             let (part, after) = rest.split_at(count);
             rest = after;
             let timed = part.iter().any(|(_, timed)| *timed);
-            let mut lens: Vec<usize> = part.iter().map(|(len, _)| *len).collect();
-            let share = if mode == Mode::Waited { self.router.share(Kind::Copy, Intent::Soon, 0, lens[0]) } else { 0 };
-            let share = if timed { share / 4 * 3 } else { share };
-            lens[0] -= share;
-            let ticket = seat.submit(&lens);
-            if share > 0 {
-                self.copy(seat, share, mode, timed);
-            }
-            // A batch of one is none.
-            let mode = if count == 1 && mode == Mode::Batched { Mode::Overlapped } else { mode };
-            self.sent.push_back(Sent { len: lens[0], mode, ahead: in_flight, timed });
+            let lens: Vec<usize> = part.iter().map(|(len, _)| *len).collect();
+            let (ticket, share) = self.submit(seat, &lens, mode);
+            self.sent.push_back(Sent { len: lens[0], mode, ahead: in_flight, timed, share });
             tickets.push(ticket);
         }
         tickets
     }
 
     fn reaped(&mut self, copies: u32, core_ns: f64, latency_ns: f64) {
-        let Some(Sent { len, mode, ahead, timed }) = self.sent.pop_front() else { return };
-        if timed {
-            let core_ns = self.read(core_ns / f64::from(copies));
-            let latency_ns = (mode == Mode::Waited).then(|| self.read(latency_ns));
-            self.observe(len, mode, Took::Device { queue: 0, ahead, core_ns, latency_ns });
+        let Some(Sent { len, mode, ahead, timed, share }) = self.sent.pop_front() else { return };
+        if !timed {
+            return;
         }
+        let core_ns = self.read(core_ns);
+        let took = match share {
+            _ if mode == Mode::Batched => Took::Batch { together: copies, core_ns },
+            None => {
+                let latency_ns = (mode == Mode::Waited).then(|| self.read(latency_ns));
+                Took::Device { queue: 0, ahead, core_ns, latency_ns }
+            }
+            Some(Share { len: cpu_len, ns, late }) => {
+                let latency = self.read(latency_ns);
+                let latency = if late { Latency::AtMost(latency) } else { Latency::Was(latency) };
+                let cpu_ns = self.read(ns);
+                Took::Shared { queue: 0, ahead, core_ns, latency, cpu_len, cpu_ns }
+            }
+        };
+        self.observe(len, mode, took);
     }
 }
 
