@@ -2,6 +2,8 @@
 #![cfg(feature = "sim")]
 
 mod common;
+#[cfg(target_arch = "x86_64")]
+mod offload_common;
 
 use std::time::Duration;
 
@@ -73,4 +75,31 @@ fn one_of_two_queues_is_missed_by_nobody() {
         until("the other one is back", || by_device(&rt).is_ok());
         assert_eq!(device.violations(), []);
     });
+}
+
+/// As a kernel shows it: sysfs says that the queue is disabled and enabled, and its node leads to a new portal.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn what_sysfs_says_to_be_back_is_opened_and_mapped_anew() {
+    use offload_common::{Backend, Rig};
+    for (backend, queue) in
+        [(Backend::Enqcmd, QueueConfig::shared(8)), (Backend::Movdir64b, QueueConfig::dedicated(8))]
+    {
+        within(LIMIT, move || {
+            let device = Device::new(DeviceConfig::v1().queue(queue), Profile::strict(3)).unwrap();
+            let mut rig = Rig::impatient(backend, device, Duration::from_millis(50));
+            for _ in 0..3 {
+                until("it works", || by_device(&rig.rt).is_ok());
+                rig.device().disable_queue(0);
+                rig.tree().set("dsa0/wq0.0/state", "disabled").unwrap();
+                // Nothing of ours is in it, so nobody notices before it is asked: then ENQCMD is refused, and a stored descriptor is never answered.
+                until("its death is noticed", || matches!(by_device(&rig.rt), Err(Failure::Refused { .. })));
+                rig.device().enable_queue(0);
+                rig.replace_node(0);
+                rig.tree().set("dsa0/wq0.0/state", "enabled").unwrap();
+                until("it is taken up again", || by_device(&rig.rt).is_ok());
+            }
+            rig.nothing_was_violated();
+        });
+    }
 }

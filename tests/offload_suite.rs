@@ -6,7 +6,7 @@
 mod offload_common;
 use offload_common::backend::TRANSFER_MAX;
 use offload_common::memory::{PAGE, Pages};
-use offload_common::{Backend, Rig, bytes, end_of, reference};
+use offload_common::{Backend, Rig, bytes, end_of, ends, reference};
 use twolane::offload::{
     Copies, DeltaOutcome, Dif, DifBlock, DifEscape, DifTags, DifWrite, Failure, Intent, PartMut, PartRef,
 };
@@ -22,7 +22,8 @@ macro_rules! on_every_backend {
             on_every_backend! { @ $test
                 cpu Cpu, cpu_here CpuHere, shared Shared, dedicated Dedicated, shared_in_weather SharedInWeather,
                 dedicated_in_weather DedicatedInWeather, storm Storm, no_batch NoBatch, three_queues ThreeQueues,
-                version_2 Version2, hardware Hardware
+                version_2 Version2, enqcmd Enqcmd, movdir64b Movdir64b, enqcmd_in_weather EnqcmdInWeather,
+                movdir64b_in_weather Movdir64bInWeather, three_nodes ThreeNodes, hardware Hardware
             }
         }
     )+ };
@@ -51,6 +52,7 @@ on_every_backend! {
     many_at_once: many,
     gathered: gathered,
     dropped: dropped,
+    eight_threads_at_once: eight_threads,
 }
 
 fn done<R: twolane::offload::Request>(rig: &Rig, what: &str, asked: twolane::offload::Offloading<R>) -> R::Output {
@@ -345,4 +347,36 @@ fn dropped(rig: &Rig) {
     }
     let (src, dst) = done(rig, "a copy after those", copies.copy(bytes(5000, 1), vec![0; 5000]));
     assert!(src == dst);
+}
+
+/// Each thread with operations of its own, two of them in flight and one that it waits for itself.
+fn eight_threads(rig: &Rig) {
+    const THREADS: usize = 8;
+    const ROUNDS: usize = 8;
+    ends("eight threads", || {
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (rt, copies) = (&rig.rt, rig.copies());
+                scope.spawn(move || {
+                    for round in 0..ROUNDS {
+                        let len = 1 + (thread * 7_919 + round * 104_729) % (TRANSFER_MAX + 4096);
+                        let src = bytes(len, (thread * ROUNDS + round) as u64);
+                        let copied = copies.copy(src.clone(), vec![0xee; len + 1]);
+                        let checked = copies.crc32c(src.clone(), 0);
+                        let mut filled = vec![0; len];
+                        copies.fill_blocking(&mut filled, *b"12345678").unwrap();
+                        assert!(filled == reference::filled(b"12345678", len), "{len} bytes of thread {thread}");
+                        let (same, dst) = rt.block_on(copied).expect("a foreign thread may wait").unwrap();
+                        assert!(same == src && dst[..len] == src && dst[len] == 0xee, "{len} bytes of thread {thread}");
+                        let (_, crc) = rt.block_on(checked).expect("a foreign thread may wait").unwrap();
+                        assert_eq!(crc, reference::crc32c(&src, 0), "{len} bytes of thread {thread}");
+                    }
+                });
+            }
+        });
+    });
+    if let Some(model) = &rig.model {
+        let counters = model.device.counters();
+        assert_eq!((counters.dropped, counters.lost), (0, 0), "{counters:?}");
+    }
 }
