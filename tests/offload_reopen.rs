@@ -82,8 +82,7 @@ fn one_of_two_queues_is_missed_by_nobody() {
 #[cfg(target_arch = "x86_64")]
 fn what_sysfs_says_to_be_back_is_opened_and_mapped_anew() {
     use offload_common::{Backend, Rig};
-    for (backend, queue) in
-        [(Backend::Enqcmd, QueueConfig::shared(8)), (Backend::Movdir64b, QueueConfig::dedicated(8))]
+    for (backend, queue) in [(Backend::Enqcmd, QueueConfig::shared(8)), (Backend::Movdir64b, QueueConfig::dedicated(8))]
     {
         within(LIMIT, move || {
             let device = Device::new(DeviceConfig::v1().queue(queue), Profile::strict(3)).unwrap();

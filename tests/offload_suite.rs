@@ -3,6 +3,8 @@
 #![cfg(feature = "sim")]
 #![allow(unsafe_code)] // mappings of the tests' own
 
+#[cfg(all(feature = "cli", target_arch = "x86_64"))]
+mod box_run;
 mod offload_common;
 use offload_common::backend::TRANSFER_MAX;
 use offload_common::memory::{PAGE, Pages};
@@ -378,5 +380,43 @@ fn eight_threads(rig: &Rig) {
     if let Some(model) = &rig.model {
         let counters = model.device.counters();
         assert_eq!((counters.dropped, counters.lost), (0, 0), "{counters:?}");
+    }
+}
+
+/// This program's own tests of hardware, in a box whose devices are modelled: discovery by variables, an interposed `write(2)`, the kernel's rules for it. Here no cpu
+/// states MOVDIR64B or ENQCMD, and where it does nobody may map.
+#[cfg(all(feature = "cli", target_arch = "x86_64"))]
+#[test]
+fn in_the_box_it_goes_by_write() {
+    use twolane::offload::dsa::abi::{Opcode, Status};
+    const WEATHER: &str = "page_absent=0.05,late_dispatch=0.25";
+    // A dedicated queue has one user at a time; and a runtime that ends with operations outstanding leaves it open, so that the test of that is not for it.
+    for (queue, arguments, faults) in [
+        ("shared:16", &["--test-threads=8"][..], ""),
+        ("dedicated:16", &["--test-threads=1", "--skip=dropped"], ""),
+        ("shared:16", &["--test-threads=8"], WEATHER),
+        ("dedicated:16", &["--test-threads=1", "--skip=dropped"], WEATHER),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let summary = dir.path().join("summary.json");
+        let transfer = TRANSFER_MAX.to_string();
+        let options = ["--unprivileged", "--strict", "--max-transfer", &transfer, "--queue", queue, "--faults", faults];
+        let mut command = box_run::dsa_box(&options);
+        command.arg("--library").arg(box_run::library()).arg("--summary").arg(&summary).arg("--");
+        command.arg(std::env::current_exe().unwrap()).args(["hardware", "--nocapture"]).args(arguments);
+        let said = ends("the suite in a box", || box_run::run(&mut command));
+        assert_eq!(said.code, Some(0), "{queue} {faults}: {}\n{}", said.out, said.err);
+        assert!(!said.out.contains("not tried on hardware"), "{queue} {faults}: {}", said.out);
+        let summary: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(summary).unwrap()).unwrap();
+        use Opcode as Op;
+        for opcode in [Op::MEMMOVE, Op::MEMFILL, Op::CRCGEN, Op::COMPARE, Op::DUALCAST, Op::CR_DELTA, Op::DIF_INS] {
+            assert!(box_run::ended(&summary, opcode.0, Status::SUCCESS.code()) > 0, "{queue} {opcode:?}: {summary:#}");
+        }
+        let all = &summary["all"];
+        assert_eq!(
+            (&all["batches"], &all["violations"], &all["lost"]),
+            (&0.into(), &0.into(), &0.into()),
+            "{summary:#}"
+        );
     }
 }
