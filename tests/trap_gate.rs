@@ -2,6 +2,8 @@
 #![cfg(all(feature = "sim", target_arch = "x86_64"))]
 #![allow(unsafe_code)] // one instruction, and CPUID
 
+mod children;
+
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
@@ -23,11 +25,9 @@ fn without_the_gate_the_process_would_die() {
         unsafe { std::arch::asm!("tpause ecx", in("ecx") 0, in("eax") 0, in("edx") 0) };
         std::process::exit(0);
     }
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "without_the_gate_the_process_would_die"])
-        .env(CHILD, "1")
-        .output()
-        .unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "without_the_gate_the_process_would_die"]).env(CHILD, "1");
+    let child = children::output(&mut command);
     if cpu_states_waitpkg() {
         assert!(child.status.success());
     } else {

@@ -2,6 +2,8 @@
 #![cfg(all(feature = "sim", target_arch = "x86_64"))]
 #![allow(unsafe_code)] // instructions and signals
 
+mod children;
+
 use std::arch::asm;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
@@ -36,8 +38,8 @@ fn death(name: &str, of: impl FnOnce()) -> Option<ExitStatus> {
         Ok(_) => None,
         Err(_) => {
             let program = std::env::current_exe().unwrap();
-            let child = Command::new(program).args(["--exact", name, "--nocapture"]).env(DEATH, name).output().unwrap();
-            Some(child.status)
+            let mut command = Command::new(program);
+            Some(children::output(command.args(["--exact", name, "--nocapture"]).env(DEATH, name)).status)
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Runs programs in the box.
 #![allow(dead_code)] // each test uses a part
 
+#[path = "../children/mod.rs"]
+mod children;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -55,9 +58,10 @@ pub fn dsa_box(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs it to its end.
+/// Runs it to its end, which comes.
+#[track_caller]
 pub fn run(command: &mut Command) -> Said {
-    let output = command.output().unwrap();
+    let output = children::output(command);
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
 }
