@@ -248,7 +248,7 @@ static void signals(const char *node)
     CHECK(sigaction(SIGSEGV, NULL, &old) == 0 && old.sa_sigaction == on_fault && old.sa_flags & SA_SIGINFO);
     CHECK(sigismember(&old.sa_mask, SIGUSR2) == 1);
     CHECK(sigaction(SIGBUS, NULL, &old) == 0 && old.sa_sigaction == on_fault);
-    CHECK(signal(SIGILL, SIG_DFL) == (void (*)(int))on_fault);
+    CHECK((uintptr_t)signal(SIGILL, SIG_DFL) == (uintptr_t)on_fault);
     by_portal(page, 0);
     /* A handler that lets nothing interrupt it, and a thread. */
     struct sigaction user = {.sa_handler = on_user};
