@@ -147,19 +147,31 @@ fn a_strict_device_finds_nothing_to_complain_about() {
     assert_ne!(summary["all"]["violations"], 0, "sizes that no queue takes: {summary:#}");
 }
 
-/// DPDK's own test of dmadev drivers.
+/// DPDK's own test of dmadev drivers. It gives a device a second for each answer, which is a hardware's measure: on a machine that does much else it may
+/// fail for that, and is run again. What is wrong with the model fails each time.
 #[test]
 fn dmadev_autotest_passes() {
     if Command::new("dpdk-test").arg("--version").output().is_err() {
         return skip("no dpdk-test: apt-get install dpdk-dev");
     }
+    const TIMES_MAX: u32 = 10;
     let dir = tempfile::tempdir().unwrap();
     let summary = dir.path().join("summary.json");
-    let mut command = dsa_box(&["--max-batch", "1024"]);
-    command.arg("--library").arg(library()).arg("--summary").arg(&summary).arg("--");
-    command.arg("dpdk-test").args(&EAL[..EAL.len() - 1]).env("DPDK_TEST", "dmadev_autotest");
-    let said = run(&mut command);
-    assert!(said.out.contains("Test OK"), "{}\n{}", said.out, said.err);
+    let autotest = || {
+        let mut command = dsa_box(&["--max-batch", "1024"]);
+        command.arg("--library").arg(library()).arg("--summary").arg(&summary).arg("--");
+        command.arg("dpdk-test").args(&EAL[..EAL.len() - 1]).env("DPDK_TEST", "dmadev_autotest");
+        run(&mut command)
+    };
+    let mut said = autotest();
+    for _ in 1..TIMES_MAX {
+        if said.out.contains("Test OK") {
+            break;
+        }
+        eprintln!("dmadev_autotest has failed, perhaps for want of time:\n{}\n{}", said.out, said.err);
+        said = autotest();
+    }
+    assert!(said.out.contains("Test OK"), "{TIMES_MAX} times: {}\n{}", said.out, said.err);
     assert!(said.out.contains("wq0.0"), "it did not pick the device: {}", said.out);
     let summary: Value = serde_json::from_str(&fs::read_to_string(summary).unwrap()).unwrap();
     assert!(ended(&summary, MEMMOVE, SUCCESS) > 1000, "{summary:#}");

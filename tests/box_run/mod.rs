@@ -23,11 +23,15 @@ pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         let program = Path::new(env!("CARGO_BIN_EXE_twolane"));
-        let features: Vec<&str> =
-            [("sim", cfg!(feature = "sim")), ("cli", cfg!(feature = "cli")), ("hwloc", cfg!(feature = "hwloc"))]
-                .into_iter()
-                .filter_map(|(name, on)| on.then_some(name))
-                .collect();
+        let features: Vec<&str> = [
+            ("sim", cfg!(feature = "sim")),
+            ("cli", cfg!(feature = "cli")),
+            ("hwloc", cfg!(feature = "hwloc")),
+            ("bytes", cfg!(feature = "bytes")),
+        ]
+        .into_iter()
+        .filter_map(|(name, on)| on.then_some(name))
+        .collect();
         let dir = program.parent().unwrap();
         let mut cargo = Command::new(env!("CARGO"));
         cargo
