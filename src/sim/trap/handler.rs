@@ -643,7 +643,7 @@ fn raise(fault: Fault, cpu: &mut ucontext_t) -> bool {
 /// What is not ours goes where it would have gone.
 fn pass_on(signal: c_int, info: *mut siginfo_t, cpu: &mut ucontext_t) {
     Count::PassedOn.one();
-    let Disposition { handler, flags, mask: while_it_runs } = behind::action(signal);
+    let Disposition { handler, flags, mask: while_it_runs } = behind::disposition(signal);
     if flags & libc::SA_RESETHAND != 0 {
         let _ = behind::replace(signal, Disposition::default()); // which is always there
     }

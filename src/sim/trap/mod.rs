@@ -112,22 +112,22 @@ impl Trap {
         !native::executed(family)
     }
 
-    /// Puts a handler behind the traps, or none (the [default action](Disposition)): it gets what is none of theirs of SIGILL, SIGSEGV or SIGBUS, as the handler does that was
-    /// there when they were installed, with its own mask. Returns what was behind them; `action` is `None` to ask for no more than that. For those who want to handle
+    /// Puts a handler behind the traps, or none (the [default](Disposition)): it gets what is none of theirs of SIGILL, SIGSEGV or SIGBUS, as the handler does that was
+    /// there when they were installed, with its own mask. Returns what was behind them; `None` asks for no more than that. For those who want to handle
     /// such a signal after [`install`](Self::install), and for libraries that stand between a program and libc's `sigaction`
     /// ([`sim::preload`](crate::sim::preload)). Async-signal-safe.
     ///
     /// `None`: the traps do not handle this signal (SIGSEGV and SIGBUS: not before the first portal), and `sigaction` does.
     ///
     /// # Errors
-    /// ENOMEM: more than 64 different actions in a process.
+    /// ENOMEM: more than 64 different dispositions in a process.
     ///
     /// # Safety
     /// The handler's address is of a function for signals (of three arguments with `SA_SIGINFO`, else of one) that lives as long as the process.
-    pub unsafe fn behind(self, signal: i32, action: Option<Disposition>) -> Option<io::Result<Disposition>> {
-        handler::handles(signal).then(|| match action {
-            Some(action) => behind::replace(signal, action),
-            None => Ok(behind::action(signal)),
+    pub unsafe fn behind(self, signal: i32, new: Option<Disposition>) -> Option<io::Result<Disposition>> {
+        handler::handles(signal).then(|| match new {
+            Some(new) => behind::replace(signal, new),
+            None => Ok(behind::disposition(signal)),
         })
     }
 
