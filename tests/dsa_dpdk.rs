@@ -121,12 +121,21 @@ fn mistakes_are_told_with_the_specified_statuses() {
     assert_eq!(ended(&summary, BATCH, 0x05), 2, "{summary:#}");
 }
 
+/// On a device that makes it easy for programs, and on one that takes every freedom but the garbage in statuses.
 #[test]
 fn injected_faults_are_told_with_the_specified_statuses() {
-    let Some((_, summary)) = case("absent-source", &["--faults", "page_absent=1"]) else { return };
-    assert_eq!(ended(&summary, MEMMOVE, 0x03), 1, "{summary:#}");
-    let Some((_, summary)) = case("refused-page", &["--faults", "page_refused=1"]) else { return };
-    assert_eq!(ended(&summary, MEMMOVE, 0x04), 1, "{summary:#}");
+    for profile in [&[][..], &["--strict", "--tidy"]] {
+        for (name, faults, opcode, status) in [
+            ("absent-source", "page_absent=1", MEMMOVE, 0x03),
+            ("refused-page", "page_refused=1", MEMMOVE, 0x04),
+            ("list-fault", "list_fault=1", BATCH, 0x06),
+            ("hardware-error", "hardware_error=1", MEMMOVE, 0x20),
+        ] {
+            let Some((_, summary)) = case(name, &[profile, &["--faults", faults]].concat()) else { return };
+            assert_eq!(ended(&summary, opcode, status), 1, "{profile:?}: {summary:#}");
+            assert_eq!(ended(&summary, MEMMOVE, SUCCESS), 0, "{profile:?}: {summary:#}");
+        }
+    }
 }
 
 /// Descriptors that come late, out of order between batches: whatever a device may do without failing.

@@ -68,6 +68,11 @@
 //! afterwards takes the traps out: put it [behind](Trap::behind) them. A thread that blocks these signals dies of its next trap, since the kernel
 //! puts no fault off. On a cpu that has one of the instructions, it simply
 //! executes, also where a hypervisor hides it: ask [`Trap::carries_out`].
+//!
+//! # Under other programs
+//! Seen to run: `cargo test`, in debug and in release; nextest 0.9, a process a test; gdb 13, told `handle SIGILL SIGSEGV SIGBUS nostop noprint pass` (else
+//! it stops at each trap); AddressSanitizer, told to leave these signals to their handlers (`ASAN_OPTIONS=handle_segv=0:handle_sigill=0:handle_sigbus=0`). Not seen:
+//! a cpu on which ENQCMD or MOVDIR64B fault instead of being illegal, but for the signals that these would raise, which tests send.
 
 mod behind;
 mod decode;
