@@ -142,7 +142,7 @@ fn the_reaper_does_not_sleep_beside_an_operation() {
         let mut sleeps = 0;
         // As `Sweeper::sweep`: asleep only when nothing is taken.
         while published.load(Acquire) < 2 {
-            let look = claims.look_for_sleep();
+            let look = claims.look();
             if look.slots() == 0 && claims.fall_asleep(look) {
                 sleeps += 1;
                 bell.wait();
@@ -177,12 +177,51 @@ fn the_reaper_is_called_for_a_resume() {
         });
         let (claims, bell, live) = &*scene;
         loop {
-            let look = claims.look_for_sleep();
+            let look = claims.look();
             if live.load(Acquire) == 1 {
                 break;
             }
             if claims.fall_asleep(look) {
                 bell.wait();
+            }
+        }
+        holder.join().unwrap();
+    });
+}
+
+/// As above for a slot that its holder gives back and takes again: it looks like the slot of an operation that is over.
+///
+/// Bound: 2 threads, 4 preemptions. Instant.
+/// Mutation of `claims.rs` seen to fail (deadlock): a claim sets no *STIRRED*, as it was written first.
+#[test]
+fn the_reaper_is_called_for_a_slot_that_looks_as_before() {
+    const OVER: usize = 0;
+    const HELD: usize = 1;
+    const LIVE: usize = 2;
+    explore(4, || {
+        let scene = Arc::new((Claims::new(), Bell::default(), AtomicUsize::new(OVER)));
+        let (slots, _) = taken(scene.0.claim()).expect("a slot");
+        let holder = thread::spawn({
+            let scene = scene.clone();
+            move || {
+                let (claims, bell, state) = &*scene;
+                state.store(HELD, Relaxed);
+                let _ = claims.release(slots);
+                let (again, rouse) = taken(claims.claim()).expect("the slot that was given back");
+                assert_eq!(again, slots);
+                state.store(LIVE, Release);
+                if rouse {
+                    bell.ring();
+                }
+            }
+        });
+        let (claims, bell, state) = &*scene;
+        loop {
+            let look = claims.look();
+            match state.load(Acquire) {
+                LIVE => break,
+                OVER if claims.fall_asleep(look) => bell.wait(),
+                _ => thread::yield_now(),
             }
         }
         holder.join().unwrap();

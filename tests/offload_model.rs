@@ -1,18 +1,25 @@
 //! A runtime whose copies go to the device model: what is asked for comes back right, whoever carries it out, in fair weather and foul.
 #![cfg(feature = "sim")]
 
+mod common;
+
 use std::time::Duration;
 
+use common::pairs;
 use twolane::offload::{Engine, Failure};
 use twolane::sim::dsa::{Device, DeviceConfig, Faults, Profile, QueueConfig};
-use twolane::{Placement, Runtime};
+use twolane::{Builder, LaneRunner, Placement, Runtime};
+
+/// What operations get that are expected to be answered: on a machine that does other things, too, the model's thread may not run for seconds.
+const PATIENT: Duration = Duration::from_secs(60);
 
 fn device(profile: Profile) -> Device {
     Device::new(DeviceConfig::v1().queue(QueueConfig::shared(16)), profile).expect("a device of the 4th generation")
 }
 
 fn runtime(device: &Device) -> Runtime {
-    Runtime::builder().placement(Placement::Unpinned).model_device(device).build().expect("the model's queues are free")
+    let builder = Runtime::builder().placement(Placement::Unpinned).copy_timeout(PATIENT);
+    builder.model_device(device).build().expect("the model's queues are free")
 }
 
 /// Bytes of which no two neighbourhoods look alike.
@@ -33,7 +40,7 @@ fn a_copy_goes_to_the_device_and_comes_back() {
     }
     assert!(device.counters().accepted >= 8, "the last one in pieces of 2 MiB: {:?}", device.counters());
     assert_eq!(device.violations(), []);
-    rt.shutdown(Duration::from_secs(5)).unwrap();
+    rt.shutdown(common::SOON).unwrap();
 }
 
 #[test]
@@ -91,17 +98,81 @@ fn a_future_that_is_dropped_leaves_its_buffers_to_the_device() {
     assert_eq!((copies.counts().abandoned, device.violations()), (8, vec![]));
 }
 
+/// A runtime whose reaper has no lane yet, so that nobody looks at a batch's age: what is gathered closes by count and bytes alone.
+fn without_reaper(device: &Device, builder: Builder) -> (Runtime, LaneRunner) {
+    let rt = builder
+        .own_threads([0])
+        .model_device(device)
+        .copy_timeout(PATIENT)
+        .build()
+        .expect("the model's queues are free");
+    let lane = rt.lane_runner(0).expect("a poll lane of the test's own");
+    (rt, lane)
+}
+
+/// What batches and single descriptors the device was given while nobody looked, from so many copies gathered of so many bytes each.
+fn gathered(builder: Builder, copies: usize, len: usize) -> (u64, u64, u64) {
+    let device = device(Profile::strict(5));
+    let (rt, lane) = without_reaper(&device, builder);
+    let gathering = rt.copies().on(Engine::Device).gathered(true);
+    let copying: Vec<_> = (0..copies).map(|_| gathering.copy(bytes(len), vec![0; len])).collect();
+    let before = gathering.counts();
+    std::thread::scope(|scope| {
+        scope.spawn(move || lane.run());
+        let _driven = device.spawn();
+        for copy in copying {
+            let (src, dst) = rt.block_on(copy).unwrap().unwrap();
+            assert!(src == dst);
+        }
+        let after = gathering.counts();
+        assert_eq!(
+            after.singles + after.batched,
+            copies as u64,
+            "what waited goes when the lane looks at its age: {after:?}"
+        );
+        rt.shutdown(common::SOON).unwrap();
+    });
+    assert_eq!(device.violations(), []);
+    (before.batches, before.batched, before.singles)
+}
+
 #[test]
 fn gathered_copies_wait_for_each_other() {
-    let device = device(Profile::strict(5));
-    let _driven = device.spawn();
-    let rt = runtime(&device);
-    let copies = rt.copies().on(Engine::Device).gathered(true);
-    let copying: Vec<_> = (0..8).map(|_| copies.copy(bytes(5_000), vec![0; 5_000])).collect();
-    for copy in copying {
-        let (src, dst) = rt.block_on(copy).unwrap().unwrap();
-        assert_eq!(src, dst);
+    assert_eq!(gathered(pairs(1), 8, 5_000), (1, 8, 0), "by count");
+    assert_eq!(gathered(pairs(1), 7, 5_000), (0, 0, 0), "one is missing");
+    assert_eq!(gathered(pairs(1), 19, 100), (2, 16, 0), "three wait for more");
+}
+
+#[test]
+fn the_builder_says_when_a_batch_closes() {
+    assert_eq!(gathered(pairs(1).batch_count(3), 7, 5_000), (2, 6, 0));
+    assert_eq!(gathered(pairs(1).batch_count(16), 17, 100), (1, 16, 0));
+    assert_eq!(gathered(pairs(1).batch_count(1), 3, 100), (0, 0, 3), "no batches");
+    assert_eq!(gathered(pairs(1).batch_bytes(10_000), 5, 5_000), (2, 4, 0), "by bytes");
+    assert_eq!(gathered(pairs(1).batch_bytes(1), 2, 5_000), (0, 0, 2), "each is enough");
+    let device = device(Profile::strict(6));
+    let (rt, _lane) = without_reaper(&device, pairs(1).batch_count(4));
+    let mut many = Vec::new();
+    rt.copies().on(Engine::Device).copy_many((0..9).map(|_| (bytes(100), vec![0; 100])), &mut many);
+    let counts = rt.copies().counts();
+    assert_eq!((counts.batches, counts.batched, counts.singles), (2, 8, 1), "at once as well: {counts:?}");
+    device.run_until_idle();
+}
+
+#[test]
+fn limits_that_make_no_sense_are_errors() {
+    let us = Duration::from_micros;
+    for (builder, says) in [
+        (pairs(1).batch_count(0), "batch_count is 0: it takes 1 (no batches) to 16"),
+        (pairs(1).batch_count(17), "batch_count is 17"),
+        (pairs(1).batch_bytes(0), "batch_bytes is 0: it takes 1 byte to 1 GiB"),
+        (pairs(1).batch_bytes((1 << 30) + 1), "1 GiB"),
+        (pairs(1).max_added(us(3)).batch_age(us(4)), "batch_age is 4µs: it takes 0 to max_added"),
+        (pairs(1).max_added(us(3)).batch_age(us(3)).copy_timeout(us(1)), "copy_timeout is 1µs"),
+    ] {
+        let error = builder.plan().map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
     }
-    let counts = copies.counts();
-    assert!(counts.batches >= 1 && counts.singles + counts.batched == 8, "{counts:?}");
+    assert!(pairs(1).max_added(us(3)).batch_age(us(3)).plan().is_ok(), "all of what a lane may add");
+    assert!(pairs(1).max_added(Duration::ZERO).plan().is_ok(), "the default follows");
 }

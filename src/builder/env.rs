@@ -86,6 +86,10 @@ const VARIABLES: &[(&str, Apply)] = &[
     ("TWOLANE_PEEK_REFRESH", |b, v| duration(v).map(|d| b.peek_refresh = d)),
     ("TWOLANE_LINGER_MAX", |b, v| duration(v).map(|d| b.linger_max = d)),
     ("TWOLANE_BACKLOG_MAX", |b, v| count(v).map(|n| b.backlog_max = n)),
+    ("TWOLANE_BATCH_COUNT", |b, v| count(v).map(|n| b.offload.batch_count = Some(n))),
+    ("TWOLANE_BATCH_BYTES", |b, v| count(v).map(|n| b.offload.batch_bytes = Some(n))),
+    ("TWOLANE_BATCH_AGE", |b, v| duration(v).map(|d| b.offload.batch_age = Some(d))),
+    ("TWOLANE_COPY_TIMEOUT", |b, v| duration(v).map(|d| b.offload.timeout = Some(d))),
     (Places::ENV_SYSFS, |b, v| directory(v).map(|dir| b.offload.places.sysfs = dir)),
     (Places::ENV_NODES, |b, v| directory(v).map(|dir| b.offload.places.nodes = dir)),
 ];
@@ -156,6 +160,8 @@ mod tests {
         let (builder, used) = with(&[
             ("TWOLANE_PLACEMENT", "2-3, 4-5"),
             ("TWOLANE_MAX_ADDED", "1.5us"),
+            ("TWOLANE_BATCH_AGE", "1.5us"),
+            ("TWOLANE_BATCH_COUNT", "4"),
             ("TWOLANE_CPUS", "0-2,8"),
             ("TWOLANE_DSA_SYSFS", "/tree/sys/bus/dsa/devices"),
             ("PATH", "/bin"),
@@ -165,10 +171,14 @@ mod tests {
         assert_eq!(builder.offload.places, places);
         assert_eq!(builder.request.placement, Placement::Pairs(vec![(2, 3), (4, 5)]));
         assert_eq!(builder.overrides.max_added, Some(Duration::from_nanos(1_500)));
+        assert_eq!(builder.offload.batch_age, Some(Duration::from_nanos(1_500)));
+        assert_eq!((builder.offload.batch_count, builder.offload.batch_bytes), (Some(4), None));
         assert_eq!(builder.request.cpus, Some(BTreeSet::from([0, 1, 2, 8])));
         assert_eq!(
             used,
             [
+                "TWOLANE_BATCH_AGE=1.5us",
+                "TWOLANE_BATCH_COUNT=4",
                 "TWOLANE_CPUS=0-2,8",
                 "TWOLANE_DSA_SYSFS=/tree/sys/bus/dsa/devices",
                 "TWOLANE_MAX_ADDED=1.5us",
@@ -183,6 +193,8 @@ mod tests {
             ("TWOLANE_ETIQUETTE", "rude", "latency, balanced or polite"),
             ("TWOLANE_PAIRS", "-1", "whole number"),
             ("TWOLANE_PAIRS", "", "whole number"),
+            ("TWOLANE_BATCH_COUNT", "many", "whole number"),
+            ("TWOLANE_BATCH_AGE", "1", "with its unit"),
             ("TWOLANE_PARK", "Never", "never, when-armed"),
             ("TWOLANE_WAIT", "umwait", "auto, pause, light or deep"),
             ("TWOLANE_RELIEF", "on", "auto, always or off"),

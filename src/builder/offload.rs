@@ -5,8 +5,10 @@ use std::time::Duration;
 use super::Builder;
 use crate::arch::Capabilities;
 use crate::error::Error;
+use crate::offload::batch::Batching;
 use crate::offload::dsa::discover::{Explicit, ExplicitError, Places, WorkQueue};
 use crate::offload::dsa::open::Instructions;
+use crate::offload::flow::LIST_LEN;
 
 /// Whether copies may go to a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -28,6 +30,9 @@ pub(crate) struct OffloadConfig {
     pub calibrate: bool,
     pub batch_anyway: bool,
     pub timeout: Option<Duration>,
+    pub batch_count: Option<usize>,
+    pub batch_bytes: Option<usize>,
+    pub batch_age: Option<Duration>,
     pub places: Places,
     pub explicit: Vec<WorkQueue>,
     #[cfg(feature = "sim")]
@@ -41,14 +46,37 @@ pub(crate) struct OffloadConfig {
 /// What [`Builder::copy_timeout`] may be: below, a page that the kernel reads from disk would pass for a dead device; above, nobody would still wait.
 const TIMEOUTS: std::ops::RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
+/// What [`Builder::batch_count`] may be: what a batch's list has room for.
+const COUNTS: std::ops::RangeInclusive<usize> = 1..=LIST_LEN;
+/// What [`Builder::batch_bytes`] may be: past 1 GiB a batch keeps a device busy for longer than anybody waits.
+const BYTES: std::ops::RangeInclusive<usize> = 1..=1 << 30;
+
 impl OffloadConfig {
-    /// What can be said without looking at the machine.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        match self.timeout {
-            Some(timeout) if !TIMEOUTS.contains(&timeout) => {
-                Err(Error::Knob { knob: "copy_timeout", value: format!("{timeout:?}"), want: "10 ms to 60 s" })
-            }
-            _ => Ok(()),
+    /// What can be said without looking at the machine. `max_added`: what a lane may add to the latency of what waits for it.
+    pub(crate) fn check(&self, max_added: Duration) -> Result<(), Error> {
+        let wrong = |knob, value: String, want| Err(Error::Knob { knob, value, want });
+        if let Some(timeout) = self.timeout.filter(|timeout| !TIMEOUTS.contains(timeout)) {
+            return wrong("copy_timeout", format!("{timeout:?}"), "10 ms to 60 s");
+        }
+        if let Some(count) = self.batch_count.filter(|count| !COUNTS.contains(count)) {
+            return wrong("batch_count", count.to_string(), "1 (no batches) to 16 operations");
+        }
+        if let Some(bytes) = self.batch_bytes.filter(|bytes| !BYTES.contains(bytes)) {
+            return wrong("batch_bytes", bytes.to_string(), "1 byte to 1 GiB");
+        }
+        if let Some(age) = self.batch_age.filter(|age| *age > max_added) {
+            return wrong("batch_age", format!("{age:?}"), "0 to max_added: raise that, or lower this");
+        }
+        Ok(())
+    }
+
+    /// When a batch closes, by what was [checked](Self::check).
+    pub(crate) fn batching(&self, max_added: Duration) -> Batching {
+        Batching {
+            // At most LIST_LEN.
+            count: self.batch_count.map_or(Batching::COUNT, |count| count as u32),
+            bytes: self.batch_bytes.map_or(Batching::BYTES, |bytes| bytes as u64),
+            age: self.batch_age.unwrap_or(Batching::AGE.min(max_added)),
         }
     }
 }
@@ -116,6 +144,43 @@ impl Builder {
     /// At [`build`](Self::build): [`Error::Knob`], out of range.
     pub fn copy_timeout(mut self, timeout: Duration) -> Self {
         self.offload.timeout = Some(timeout);
+        self
+    }
+
+    /// How many operations go to a device in one batch, at most, be they [gathered](crate::offload::Copies::gathered) or
+    /// [asked for at once](crate::offload::Copies::copy_many). 1 (no batches) to 16; default: 8. `TWOLANE_BATCH_COUNT` overrides it.
+    ///
+    /// More saves the core some work an operation, and the first waits for the last. Effect: `batched` over `batches` of the
+    /// [counts](crate::offload::CopyCounts).
+    ///
+    /// # Errors
+    /// At [`build`](Self::build): [`Error::Knob`], out of range.
+    pub fn batch_count(mut self, operations: usize) -> Self {
+        self.offload.batch_count = Some(operations);
+        self
+    }
+
+    /// At how many bytes in all what is [gathered](crate::offload::Copies::gathered) goes to a device without waiting for more. 1 byte to 1 GiB; default: 64 KiB, which
+    /// keep a device busy for 2 us: beside that, what one batch more costs no longer shows. `TWOLANE_BATCH_BYTES` overrides it. Effect: as of
+    /// [`batch_count`](Self::batch_count).
+    ///
+    /// # Errors
+    /// At [`build`](Self::build): [`Error::Knob`], out of range.
+    pub fn batch_bytes(mut self, bytes: usize) -> Self {
+        self.offload.batch_bytes = Some(bytes);
+        self
+    }
+
+    /// How long what is [gathered](crate::offload::Copies::gathered) waits for more, at most. From 0 to [`max_added`](Self::max_added), beyond which nothing that a lane
+    /// does may delay anything; default: 1 us, or `max_added` where that is less. `TWOLANE_BATCH_AGE` overrides it. The lane that has the reaper keeps it to within a pass. What is
+    /// gathered on that lane goes when the lane is about to wait, whatever its age.
+    ///
+    /// Longer makes larger batches and later answers. Effect: as of [`batch_count`](Self::batch_count).
+    ///
+    /// # Errors
+    /// At [`build`](Self::build): [`Error::Knob`], out of range.
+    pub fn batch_age(mut self, age: Duration) -> Self {
+        self.offload.batch_age = Some(age);
         self
     }
 

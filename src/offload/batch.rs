@@ -9,17 +9,26 @@ use std::time::Duration;
 /// When a batch closes. Every limit is one that must not be exceeded; 0 or 1 for `count` closes at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Batching {
-    /// Operations, 8 by default: DSA's gain from batching is mostly had at 4 to 8, and the first waits for the last.
+    /// Operations, [`COUNT`](Self::COUNT) by default; never more than a list has room for.
     pub(crate) count: u32,
-    /// Bytes, 64 KiB by default: 2 us of a device that moves 30 GB/s, beside which a portal write (0.2 us) no longer shows.
+    /// Bytes, [`BYTES`](Self::BYTES) by default.
     pub(crate) bytes: u64,
-    /// How long the first may wait, 1 us by default; at most the poller's bound (see [`within`](Self::within)).
+    /// How long the first may wait, [`AGE`](Self::AGE) by default; never longer than a lane may add to the latency of what waits for it.
     pub(crate) age: Duration,
+}
+
+impl Batching {
+    /// DSA's gain from batching is mostly had at 4 to 8, and the first waits for the last.
+    pub(crate) const COUNT: u32 = 8;
+    /// 64 KiB: 2 us of a device that moves 30 GB/s, beside which a portal write (0.2 us) no longer shows.
+    pub(crate) const BYTES: u64 = 64 << 10;
+    /// 1 us: what a 4 KiB copy takes a device; a batch that waits for longer than what it saves is a loss.
+    pub(crate) const AGE: Duration = Duration::from_micros(1);
 }
 
 impl Default for Batching {
     fn default() -> Self {
-        Self { count: 8, bytes: 64 << 10, age: Duration::from_micros(1) }
+        Self { count: Self::COUNT, bytes: Self::BYTES, age: Self::AGE }
     }
 }
 
@@ -31,12 +40,6 @@ pub(crate) struct Waiting {
 }
 
 impl Batching {
-    /// With an age that does not exceed `bound`: what a lane may add to the latency of whatever waits for it.
-    #[must_use]
-    pub(crate) fn within(self, bound: Duration) -> Self {
-        Self { age: self.age.min(bound), ..self }
-    }
-
     /// Whether what waits is enough.
     #[inline]
     #[must_use]
@@ -44,10 +47,10 @@ impl Batching {
         waiting.count >= self.count || waiting.bytes >= self.bytes
     }
 
-    /// Whether what has waited for so long has waited long enough.
+    /// How much longer what has waited for so long may wait; `None`: it has waited long enough.
     #[must_use]
-    pub(crate) fn is_old(&self, waited: Duration) -> bool {
-        waited >= self.age
+    pub(crate) fn left(&self, waited: Duration) -> Option<Duration> {
+        self.age.checked_sub(waited).filter(|left| !left.is_zero())
     }
 }
 
@@ -73,9 +76,12 @@ mod tests {
         for (count, bytes, full) in [(0, 0, false), (3, 999, false), (4, 0, true), (1, 1000, true), (5, 2000, true)] {
             assert_eq!(batching.is_full(Waiting { count, bytes }), full, "{count} operations, {bytes} bytes");
         }
-        assert!(!batching.is_old(Duration::from_nanos(1999)) && batching.is_old(Duration::from_micros(2)));
-        assert_eq!(batching.within(Duration::from_nanos(500)).age, Duration::from_nanos(500));
-        assert_eq!(batching.within(Duration::from_secs(1)), batching, "never later than asked for");
+        let ns = Duration::from_nanos;
+        for (waited, left) in [(0, Some(2000)), (1999, Some(1)), (2000, None), (5000, None)] {
+            assert_eq!(batching.left(ns(waited)), left.map(ns), "{waited} ns");
+        }
+        let at_once = Batching { age: Duration::ZERO, ..batching };
+        assert_eq!(at_once.left(Duration::ZERO), None);
     }
 
     #[test]

@@ -63,8 +63,8 @@ impl Copies {
         Self { engine, ..self }
     }
 
-    /// Lets what goes to a device wait for others, up to a microsecond, to go in one batch with them: saves the core some work an operation, costs latency. For
-    /// many at once, [`copy_many`](Self::copy_many) needs no waiting. Default: off.
+    /// Lets what goes to a device wait for others, up to [`batch_age`](crate::Builder::batch_age), to go in one batch with them: saves the core some work an operation,
+    /// costs latency. For many at once, [`copy_many`](Self::copy_many) needs no waiting. Default: off.
     #[must_use]
     pub fn gathered(self, gather: bool) -> Self {
         Self { gather, ..self }

@@ -7,7 +7,7 @@
 #![allow(dead_code)] // chains, scatter-gather and reopening are decided (pure) and not carried out yet
 
 #[cfg(not(twolane_loom))]
-mod batch;
+pub(crate) mod batch;
 #[cfg(all(feature = "sim", not(twolane_loom)))]
 pub mod bench;
 #[cfg(not(twolane_loom))]

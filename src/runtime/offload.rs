@@ -56,7 +56,8 @@ pub(super) fn center(
     let sizes = CpuSizes { at_once_max: AT_ONCE_MAX, slice: SLICE, streamed_from };
     let defaults = Settings::default();
     let timeout = config.timeout.unwrap_or(defaults.timeout);
-    let settings = Settings { lanes: shared.lanes().len(), timeout, ..defaults };
+    let batching = config.batching(shared.settings.wait.max_added);
+    let settings = Settings { lanes: shared.lanes().len(), batching, timeout };
     // Without memory for records there is no device; the CPU needs none.
     let flow = queues.and_then(|queues| Flow::new(queues, settings).ok());
     let router = || Router::new(Costs::STARTING, streamed_from);
@@ -67,7 +68,6 @@ pub(super) fn center(
 
 /// The queues, opened and tried. `None`: there are none, and none is demanded.
 pub(super) fn queues(config: &OffloadConfig, cpu: &Capabilities) -> Result<Option<Queues>, Error> {
-    config.check()?;
     if config.offload == Offload::Off {
         return Ok(None);
     }

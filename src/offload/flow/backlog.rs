@@ -67,6 +67,13 @@ impl Backlog {
         self.slots.fetch_and(!slot, Acquire) & slot != 0
     }
 
+    /// Whether what waits was put back: nobody waits for more of it, only for room. A hint.
+    #[inline]
+    pub(crate) fn is_put_back(&self) -> bool {
+        // Relaxed: an estimate. Wrong, it costs a batch, or the time that a batch may take.
+        self.tally.load(Relaxed) >> COUNT_SHIFT == 0
+    }
+
     /// What waits, as bits. A hint.
     #[inline]
     pub(crate) fn peek(&self) -> u64 {
@@ -89,7 +96,9 @@ mod tests {
         assert_eq!(backlog.take(), 0b101);
         assert!(!backlog.withdraw(0b1));
         backlog.put_back(0b100);
+        assert!(backlog.is_put_back(), "it waits for room");
         assert_eq!((backlog.peek(), backlog.take(), backlog.take()), (0b100, 0b100, 0));
         assert_eq!(backlog.add(0b1, 1, 7), Tally { count: 1, bytes: 7 }, "the tally starts anew with each batch");
+        assert!(!backlog.is_put_back(), "it waits for others");
     }
 }

@@ -5,8 +5,9 @@
 //!
 //! - *DORMANT*: the reaper has stopped looking. Whoever takes a slot clears it in the same step, and then owes the reaper a call.
 //! - *WAITERS*: somebody waits for a slot. Whoever gives one back sees it in the same step, and then owes the waiters a look.
-//! - *STIRRED*: an operation was submitted again in a slot that was taken before. The word would not show it otherwise, and the reaper could fall
-//!   asleep after it had looked at that slot.
+//! - *STIRRED*: a slot was taken, or used again by its holder. The other bits would not show it: a slot that was given back and taken again looks as
+//!   if nothing had been, and the reaper, which sleeps beside slots whose operations are over, could fall asleep beside one that was published after
+//!   it had looked.
 //! - *RETIRED*: nobody takes a slot any more. Whoever gives back the last one sees it.
 
 use crate::sync::atomic::{AtomicU64, Ordering::*};
@@ -83,7 +84,7 @@ impl Claims {
             }
             // Acquire: the slot's last holder is done with it; partner is the Release in `release`. Lock-free: a failure means that somebody
             // else took or gave.
-            match self.0.compare_exchange_weak(word, (word | slots) & !DORMANT, Acquire, Relaxed) {
+            match self.0.compare_exchange_weak(word, (word | slots | STIRRED) & !DORMANT, Acquire, Relaxed) {
                 Ok(_) => return Claim::Taken { slots, rouse: word & DORMANT != 0 },
                 Err(now) => word = now,
             }
@@ -104,25 +105,20 @@ impl Claims {
     /// What is taken, as bits.
     #[inline]
     pub(crate) fn look(&self) -> Look {
-        // Acquire: the slots' states are those of the holders that are seen here, or newer; partner is the Release in `release`, which ended the
-        // lives before.
+        // Acquire: the slots' states are those of the holders that are seen here, or newer; partners are the Release in `release`, which ended the
+        // lives before, and the one in `rouse`.
         Look(self.0.load(Acquire))
     }
 
-    /// As [`look`](Self::look), for [`fall_asleep`](Self::fall_asleep), before the slots are looked at. One party does this at a time.
-    #[inline]
-    pub(crate) fn look_for_sleep(&self) -> Look {
-        let look = self.look();
-        if look.0 & STIRRED == 0 {
-            return look;
-        }
-        // Acquire: what was submitted again is seen; partner is the Release in `rouse`.
-        Look(self.0.fetch_and(!STIRRED, Acquire) & !STIRRED)
-    }
-
-    /// *DORMANT*, unless a slot was taken, given back, or used again since `look`. `false`: look again.
+    /// *DORMANT*, unless a slot was taken, given back, or used again since `look`, or between the last try and `look`. `false`: look again. One party
+    /// does this at a time.
     #[must_use]
     pub(crate) fn fall_asleep(&self, look: Look) -> bool {
+        if look.0 & STIRRED != 0 {
+            // Relaxed: an update, so the next look sees through it to the Release in `rouse`, or to whatever came before a claim.
+            self.0.fetch_and(!STIRRED, Relaxed);
+            return false;
+        }
         // Relaxed: nothing is published; the claim that clears the bit comes later in this word's order and is told so.
         self.0.compare_exchange(look.0, look.0 | DORMANT, Relaxed, Relaxed).is_ok()
     }
@@ -133,7 +129,7 @@ impl Claims {
         // Relaxed: the exchange decides.
         let mut word = self.0.load(Relaxed);
         loop {
-            // Release: the slot's state; partner is the Acquire in `look_for_sleep`.
+            // Release: the slot's state; partner is the Acquire in `look`.
             match self.0.compare_exchange_weak(word, (word | STIRRED) & !DORMANT, Release, Relaxed) {
                 Ok(_) => return word & DORMANT != 0,
                 Err(now) => word = now,
@@ -239,13 +235,31 @@ mod tests {
         let slots = taken(claims.claim());
         assert!(!claims.fall_asleep(before), "a slot was taken meanwhile");
         let _ = claims.release(slots);
-        assert!(claims.fall_asleep(claims.look()) && claims.look().dormant());
+        assert!(fell_asleep(&claims));
         assert_eq!(claims.claim(), Claim::Taken { slots: 1, rouse: true });
         assert_eq!(claims.claim(), Claim::Taken { slots: 2, rouse: false }, "one is enough");
-        let before = claims.look_for_sleep();
+        assert!(!claims.fall_asleep(claims.look()), "a slot was taken since the last try");
+        let before = claims.look();
         assert!(!claims.rouse(), "it is awake");
         assert!(!claims.fall_asleep(before), "a slot was used again meanwhile");
-        assert!(claims.fall_asleep(claims.look_for_sleep()) && claims.rouse() && !claims.rouse());
+        assert!(fell_asleep(&claims) && claims.rouse() && !claims.rouse());
+    }
+
+    /// At the second try, if nothing happens.
+    fn fell_asleep(claims: &Claims) -> bool {
+        let fell = !claims.fall_asleep(claims.look()) && claims.fall_asleep(claims.look());
+        fell && claims.look().dormant()
+    }
+
+    #[test]
+    fn a_slot_that_was_given_back_and_taken_again_is_seen() {
+        let claims = Claims::new();
+        let slots = taken(claims.claim());
+        assert!(!claims.fall_asleep(claims.look()));
+        let before = claims.look();
+        let _ = claims.release(slots);
+        assert_eq!(taken(claims.claim()), slots, "the same slot");
+        assert!(!claims.fall_asleep(before), "though the same slots are taken as before");
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub(crate) use {
     self::core::{Settings, sit_on},
     counters::{CLASSES, Totals, class},
     face::Flow,
+    memory::LIST_LEN,
     reaper::Reaper,
     room::Room,
     shutdown::Report,

@@ -126,10 +126,6 @@ impl Claims {
         Look(self.0.look())
     }
 
-    pub fn look_for_sleep(&self) -> Look {
-        Look(self.0.look_for_sleep())
-    }
-
     #[must_use]
     pub fn fall_asleep(&self, look: Look) -> bool {
         self.0.fall_asleep(look.0)

@@ -20,6 +20,8 @@ use crate::poll::{Peek, PollCx, Poller, Progress, WakeBy};
 
 /// Deadlines are looked at so often in the time that an operation has: it is given up at most an eighth late.
 const LOOKS_A_TIMEOUT: u64 = 8;
+/// What waits for room is tried again so often: 1 us, in which a device takes some.
+const RETRY_EVERY: Duration = Duration::from_micros(1);
 /// What waits in a backlog at so many looks in a row has no way out: 2 timeouts. A full queue has room again in microseconds; one that was disabled and enabled
 /// again behind a portal's back says "full" for ever.
 const STUCK_LOOKS: u32 = 2 * LOOKS_A_TIMEOUT as u32;
@@ -56,8 +58,8 @@ impl Poller for Reaper {
             return Progress::Dormant;
         }
         if !swept.asleep {
-            // A parked lane would not look at deadlines.
-            cx.call_after(Duration::from_nanos(sweeper.look_every));
+            // A parked lane would not look at deadlines, and one that dozes would not at a batch's age.
+            cx.call_after(swept.closes_in.unwrap_or(Duration::MAX).min(Duration::from_nanos(sweeper.look_every)));
         }
         match swept.events {
             // Asked to end, with operations outstanding: they end, or their deadline does.
@@ -83,7 +85,7 @@ impl Poller for Reaper {
 
     fn before_wait(&mut self) {
         if let Some(sweeper) = &mut self.sweeper {
-            sweeper.close_all(&self.core);
+            sweeper.close_before_wait(&self.core);
         }
     }
 }
@@ -139,6 +141,8 @@ pub(super) struct Swept {
     pub(super) open: bool,
     /// Nothing is, and whoever submits will call.
     pub(super) asleep: bool,
+    /// The first batch that waits for more is to be closed then.
+    pub(super) closes_in: Option<Duration>,
 }
 
 impl Sweeper {
@@ -183,7 +187,20 @@ impl Sweeper {
         self.pages.iter().all(|watched| watched.look.dormant() || watched.page.claims.fall_asleep(watched.look))
     }
 
-    /// Submits all that waits: the lane is about to.
+    /// The lane is about to wait, so nothing more will come from it: what it gathered goes. So does what waits for nothing but room. What other threads gather goes
+    /// when they say so, or when its time has come, for which the lane asks to be called.
+    pub(super) fn close_before_wait(&mut self, core: &Core) {
+        let own = core.page();
+        for watched in &mut self.pages {
+            let backlog = &watched.page.backlog;
+            if backlog.peek() != 0 && (watched.page.as_ptr() == own.as_ptr() || backlog.is_put_back()) {
+                watched.waits_since = None;
+                close::close(core, watched.page);
+            }
+        }
+    }
+
+    /// Submits all that waits.
     pub(super) fn close_all(&mut self, core: &Core) {
         for watched in &mut self.pages {
             if watched.page.backlog.peek() != 0 {
@@ -232,7 +249,7 @@ impl Watched {
     #[inline]
     fn sweep(&mut self, core: &Core, now: u64, swept: &mut Swept) -> u64 {
         let page = self.page;
-        self.look = page.claims.look_for_sleep();
+        self.look = page.claims.look();
         let mut open = 0;
         for slot in numbers(self.look.slots() & !self.quarantined) {
             if page.memory.record(slot).status_byte() == 0 || self.finish(core, slot, swept) {
@@ -243,9 +260,17 @@ impl Watched {
             self.waits_since = None;
         } else {
             let since = *self.waits_since.get_or_insert(now);
-            if core.settings.batching.is_old(Duration::from_nanos(now.saturating_sub(since))) {
-                self.waits_since = None;
-                close::close(core, page);
+            let waited = Duration::from_nanos(now.saturating_sub(since));
+            let left = match page.backlog.is_put_back() {
+                true => RETRY_EVERY.checked_sub(waited).filter(|left| !left.is_zero()),
+                false => core.settings.batching.left(waited),
+            };
+            match left {
+                Some(left) => swept.closes_in = Some(swept.closes_in.map_or(left, |other| other.min(left))),
+                None => {
+                    self.waits_since = None;
+                    close::close(core, page);
+                }
             }
         }
         open

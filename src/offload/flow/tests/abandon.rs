@@ -78,6 +78,7 @@ fn a_forgotten_ticket_leaks_its_slot_and_nothing_else() {
     scene.device.step(Do::All);
     let _ = scene.sweep();
     assert_eq!((scene.taken(), scene.outstanding()), (1, 0));
+    assert!(!scene.sweep().asleep, "a slot was taken since it last tried");
     assert!(scene.sweep().asleep, "and does not keep the reaper awake");
 }
 

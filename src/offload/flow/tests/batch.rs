@@ -38,7 +38,7 @@ fn it_closes_by_bytes_age_wait_and_flush() {
     let _ = scene.sweep_after(Duration::from_micros(1));
     assert_eq!(opcodes(&scene)[1..], [(Opcode::BATCH, 2)], "age");
     let _three = [(); 3].map(|()| scene.gather(10));
-    scene.with_sweeper(|sweeper, core| sweeper.close_all(core));
+    scene.with_sweeper(|sweeper, core| sweeper.close_before_wait(core));
     assert_eq!(opcodes(&scene)[2..], [(Opcode::BATCH, 3)], "the lane is about to wait");
     let _one = scene.gather(10);
     scene.flow.flush();

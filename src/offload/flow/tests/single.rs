@@ -67,6 +67,7 @@ fn the_reaper_sleeps_when_nothing_is_outstanding_and_is_called() {
     assert!(!scene.sweep().asleep);
     scene.device.run();
     assert!(!scene.sweep().asleep, "it found something");
+    assert!(!scene.sweep().asleep, "slots were taken since it last tried");
     assert!(scene.sweep().asleep, "both are over, whether or not their tasks have asked");
     first.assert_done();
     second.assert_done();
