@@ -172,7 +172,8 @@ fn a_late_device_is_drained_before_the_memory_is_given_back() {
 fn a_full_queue_makes_wait() {
     within(LIMIT, || {
         let device = device(QueueConfig::dedicated(2), 4, Faults::weather());
-        let rt = pairs(1).model_device(&device).build().unwrap();
+        // What the model has no cpu for is not given up.
+        let rt = pairs(1).copy_timeout(Duration::from_secs(60)).model_device(&device).build().unwrap();
         let copies = rt.copies().on(Engine::Device);
         let _driven = device.spawn().unwrap();
         std::thread::scope(|scope| {

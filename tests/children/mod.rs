@@ -23,6 +23,7 @@ pub fn output(command: &mut Command) -> Output {
 
 /// As [`output`], with another limit.
 #[track_caller]
+#[allow(clippy::zombie_processes)] // the loop ends with a status, or in a panic after `wait`
 pub fn output_within(limit: Duration, command: &mut Command) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn().unwrap();
     let (out, err) = (reader(child.stdout.take()), reader(child.stderr.take()));
