@@ -135,6 +135,13 @@ fn portals_writes_and_the_kernels_rules() {
 }
 
 #[test]
+fn a_program_may_handle_and_block_the_signals_of_the_traps() {
+    let Some((said, summary)) = case(&[], &["signals", "/dev/dsa/wq0.0"]) else { return };
+    assert_ok(&said);
+    assert_eq!(ended(&summary, MEMMOVE, SUCCESS), 1 + 3 + 1 + 1 + 10, "{summary:#}");
+}
+
+#[test]
 fn a_child_has_no_portal_of_its_parents_and_gets_devices_of_its_own() {
     let Some((said, summary)) = case(&[], &["fork", "/dev/dsa/wq0.0"]) else { return };
     assert_ok(&said);

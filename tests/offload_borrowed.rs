@@ -31,6 +31,9 @@ fn every_backend_does_them() {
             Backend::NoBatch,
             Backend::ThreeQueues,
             Backend::Version2,
+            Backend::Enqcmd,
+            Backend::Movdir64bInWeather,
+            Backend::ThreeNodes,
             Backend::Hardware,
         ] {
             let Some(rig) = backend.rig(77) else { continue };

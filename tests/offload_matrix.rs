@@ -1,4 +1,5 @@
 //! What can happen to an operation on a device, each made to happen: absent and refused pages, overlap of nothing, full queues, queues that die, threads that end.
+//! By calls into the model, and by the very instructions to nodes that trap.
 #![cfg(feature = "sim")]
 #![allow(unsafe_code)] // mappings of the tests' own
 
@@ -7,7 +8,7 @@ mod offload_common;
 use std::time::{Duration, Instant};
 
 use offload_common::memory::{PAGE, Pages};
-use offload_common::{Backend, LIMIT, Rig, bytes, end_of, reference};
+use offload_common::{Backend, LIMIT, Rig, bytes, end_of, ends, reference};
 use twolane::offload::dsa::abi::{Opcode, Status};
 use twolane::offload::{Engine, Failure};
 use twolane::sim::dsa::{Device, DeviceConfig, Faults, PageState, Profile, QueueConfig};
@@ -21,15 +22,25 @@ fn shared(seed: u64) -> Device {
     device(QueueConfig::shared(16), Profile::strict(seed))
 }
 
+/// Ways into a shared queue, and into a dedicated one.
+#[cfg(target_arch = "x86_64")]
+const WAYS: [(Backend, Backend); 2] = [(Backend::Shared, Backend::Dedicated), (Backend::Enqcmd, Backend::Movdir64b)];
+#[cfg(not(target_arch = "x86_64"))]
+const WAYS: [(Backend, Backend); 1] = [(Backend::Shared, Backend::Dedicated)];
+
+/// A rig on a shared queue for each way into one.
+fn rigs(seed: u64) -> impl Iterator<Item = Rig> {
+    WAYS.into_iter().map(move |(way, _)| Rig::on(way, shared(seed)))
+}
+
 #[test]
 fn an_absent_page_is_brought_in_wherever_it_is() {
     const PAGES: usize = 5;
-    for seed in 0..4 {
-        let rig = Rig::on(Backend::Shared, shared(seed));
+    for rig in (0..4).flat_map(rigs) {
         for absent in 0..PAGES {
             for of_the_source in [false, true] {
                 let len = PAGES * PAGE - 200;
-                let contents = bytes(len, seed);
+                let contents = bytes(len, absent as u64);
                 let (src, dst) = (Pages::with(PAGES, 100, &contents), Pages::with(PAGES, 0, &[1; PAGES * PAGE]));
                 let page = if of_the_source { src.at(absent * PAGE) } else { dst.at(absent * PAGE) };
                 rig.space().set(page, PAGE, PageState::Absent);
@@ -49,58 +60,60 @@ fn an_absent_page_is_brought_in_wherever_it_is() {
 
 #[test]
 fn a_page_that_faults_for_ever_is_left_to_the_cpu() {
-    let rig = Rig::on(Backend::Shared, shared(5));
-    let contents = bytes(3 * PAGE, 5);
-    let (src, dst) = (Pages::with(3, 0, &contents), Pages::new(3));
-    rig.space().set_absent_times(dst.at(PAGE), PAGE, u32::MAX);
-    let asked = rig.copies().copy(src.buffer(0, 3 * PAGE), dst.buffer(0, 3 * PAGE));
-    let (_, dst) = end_of(&rig.rt, "a copy that faults for ever", asked).unwrap();
-    assert!(dst.into_inner().read(0, 3 * PAGE) == contents);
-    let counts = rig.rt.copies().counts();
-    assert_eq!(counts.finished_by_cpu.iter().sum::<u64>(), 1, "{counts:?}");
-    rig.nothing_was_violated();
+    for rig in rigs(5) {
+        let contents = bytes(3 * PAGE, 5);
+        let (src, dst) = (Pages::with(3, 0, &contents), Pages::new(3));
+        rig.space().set_absent_times(dst.at(PAGE), PAGE, u32::MAX);
+        let asked = rig.copies().copy(src.buffer(0, 3 * PAGE), dst.buffer(0, 3 * PAGE));
+        let (_, dst) = end_of(&rig.rt, "a copy that faults for ever", asked).unwrap();
+        assert!(dst.into_inner().read(0, 3 * PAGE) == contents);
+        let counts = rig.rt.copies().counts();
+        assert_eq!(counts.finished_by_cpu.iter().sum::<u64>(), 1, "{counts:?}");
+        rig.nothing_was_violated();
+    }
 }
 
 #[test]
 fn a_page_that_the_device_is_refused_is_done_by_the_cpu_if_that_can() {
-    let rig = Rig::on(Backend::Shared, shared(6));
-    let contents = bytes(3 * PAGE, 6);
-    let (src, dst) = (Pages::with(3, 0, &contents), Pages::with(3, 0, &[1; 3 * PAGE]));
-    rig.space().set(dst.at(PAGE), PAGE, PageState::Bad);
-    let asked = rig.copies().copy(src.buffer(0, 3 * PAGE), dst.buffer(0, 3 * PAGE));
-    let (_, dst) = end_of(&rig.rt, "a copy to a refused page", asked).unwrap();
-    assert!(dst.into_inner().read(0, 3 * PAGE) == contents);
-    rig.nothing_was_violated();
+    for rig in rigs(6) {
+        let contents = bytes(3 * PAGE, 6);
+        let (src, dst) = (Pages::with(3, 0, &contents), Pages::with(3, 0, &[1; 3 * PAGE]));
+        rig.space().set(dst.at(PAGE), PAGE, PageState::Bad);
+        let asked = rig.copies().copy(src.buffer(0, 3 * PAGE), dst.buffer(0, 3 * PAGE));
+        let (_, dst) = end_of(&rig.rt, "a copy to a refused page", asked).unwrap();
+        assert!(dst.into_inner().read(0, 3 * PAGE) == contents);
+        rig.nothing_was_violated();
+    }
 }
 
 #[test]
 fn memory_that_cannot_be_written_is_an_error_with_its_address_and_no_signal() {
-    let rig = Rig::on(Backend::Shared, shared(7));
-    let contents = bytes(3 * PAGE, 7);
-    for protection in [libc::PROT_READ, libc::PROT_NONE] {
-        let (src, dst) = (Pages::with(3, 0, &contents), Pages::with(3, 0, &[1; 3 * PAGE]));
-        dst.protect(1, protection);
-        let bad = dst.at(PAGE).addr();
+    for rig in rigs(7) {
+        let contents = bytes(3 * PAGE, 7);
+        for protection in [libc::PROT_READ, libc::PROT_NONE] {
+            let (src, dst) = (Pages::with(3, 0, &contents), Pages::with(3, 0, &[1; 3 * PAGE]));
+            dst.protect(1, protection);
+            let bad = dst.at(PAGE).addr();
+            let asked = rig.copies().copy(src.buffer(0, 3 * PAGE), dst.buffer(0, 3 * PAGE));
+            let failed = end_of(&rig.rt, "a copy to forbidden memory", asked).unwrap_err();
+            assert_eq!(failed.failure, Failure::BadAddress { address: bad, write: true }, "protection {protection}");
+            let (src, _) = failed.buffers.expect("the device is done with them");
+            assert!(src.into_inner().read(0, 3 * PAGE) == contents);
+        }
+        let (src, dst) = (Pages::with(3, 0, &contents), Pages::new(3));
+        src.protect(2, libc::PROT_NONE);
+        let bad = src.at(2 * PAGE).addr();
         let asked = rig.copies().copy(src.buffer(0, 3 * PAGE), dst.buffer(0, 3 * PAGE));
-        let failed = end_of(&rig.rt, "a copy to forbidden memory", asked).unwrap_err();
-        assert_eq!(failed.failure, Failure::BadAddress { address: bad, write: true }, "protection {protection}");
-        let (src, _) = failed.buffers.expect("the device is done with them");
-        assert!(src.into_inner().read(0, 3 * PAGE) == contents);
+        let failed = end_of(&rig.rt, "a copy of forbidden memory", asked).unwrap_err();
+        assert_eq!(failed.failure, Failure::BadAddress { address: bad, write: false });
     }
-    let (src, dst) = (Pages::with(3, 0, &contents), Pages::new(3));
-    src.protect(2, libc::PROT_NONE);
-    let bad = src.at(2 * PAGE).addr();
-    let asked = rig.copies().copy(src.buffer(0, 3 * PAGE), dst.buffer(0, 3 * PAGE));
-    let failed = end_of(&rig.rt, "a copy of forbidden memory", asked).unwrap_err();
-    assert_eq!(failed.failure, Failure::BadAddress { address: bad, write: false });
 }
 
 #[test]
 fn a_checksum_is_right_however_little_of_it_the_device_did() {
-    for seed in 0..4 {
-        let rig = Rig::on(Backend::Shared, shared(seed));
+    for rig in (0..4).flat_map(rigs) {
         for absent in 0..3 {
-            let contents = bytes(3 * PAGE - 10, seed);
+            let contents = bytes(3 * PAGE - 10, absent as u64);
             let src = Pages::with(3, 10, &contents);
             rig.space().set(src.at(absent * PAGE), PAGE, PageState::Absent);
             let asked = rig.copies().crc32c(src.buffer(10, contents.len()), 0xabcd);
@@ -120,86 +133,104 @@ fn a_checksum_is_right_however_little_of_it_the_device_did() {
 fn a_list_that_is_refused_loses_no_operation() {
     let mut faults = Faults::weather();
     faults.list_fault = 0.5;
-    let rig = Rig::on(Backend::Shared, device(QueueConfig::shared(16), Profile::strict(8).faults(faults)));
-    for _ in 0..20 {
-        let mut copying = Vec::new();
-        rig.copies().copy_many((0..8).map(|n| (bytes(3000 + n, n as u64), vec![0; 4000])), &mut copying);
-        for copying in copying {
-            let (src, dst) = end_of(&rig.rt, "one of a batch", copying).unwrap();
-            assert!(dst[..src.len()] == src);
+    for rig in rigs(8) {
+        // Not before the queue has shown that it takes batches.
+        rig.device().set_faults(faults);
+        for _ in 0..20 {
+            let mut copying = Vec::new();
+            rig.copies().copy_many((0..8).map(|n| (bytes(3000 + n, n as u64), vec![0; 4000])), &mut copying);
+            for copying in copying {
+                let (src, dst) = end_of(&rig.rt, "one of a batch", copying).unwrap();
+                assert!(dst[..src.len()] == src);
+            }
         }
-    }
-    let ended = rig.device().counters();
-    assert!(ended.with_status(Status::BATCH_PAGE_FAULT) > 0, "{ended:?}");
-    assert!(rig.rt.copies().counts().retries > 0);
-    rig.nothing_was_violated();
-}
-
-#[test]
-fn a_full_queue_makes_wait_and_loses_nothing() {
-    for queue in [QueueConfig::shared(16).threshold(3), QueueConfig::dedicated(3)] {
-        let rig = Rig::stopped(Backend::Shared, device(queue, Profile::strict(9)));
-        let copying: Vec<_> = (0..40).map(|n| rig.copies().copy(bytes(1000 + n, n as u64), vec![0; 1100])).collect();
-        assert!(rig.rt.copies().counts().full > 0);
-        let rig = rig.started();
-        for copying in copying {
-            let (src, dst) = end_of(&rig.rt, "a copy that waited for room", copying).unwrap();
-            assert!(dst[..src.len()] == src);
-        }
-        assert_eq!(rig.device().counters().dropped, 0);
+        let ended = rig.device().counters();
+        assert!(ended.with_status(Status::BATCH_PAGE_FAULT) > 0, "{ended:?}");
+        assert!(rig.rt.copies().counts().retries > 0);
         rig.nothing_was_violated();
     }
 }
 
 #[test]
+fn a_full_queue_makes_wait_and_loses_nothing() {
+    for (shared, dedicated) in WAYS {
+        for (way, queue) in [(shared, QueueConfig::shared(16).threshold(3)), (dedicated, QueueConfig::dedicated(3))] {
+            let rig = Rig::stopped(way, device(queue, Profile::strict(9)));
+            let copying: Vec<_> =
+                (0..40).map(|n| rig.copies().copy(bytes(1000 + n, n as u64), vec![0; 1100])).collect();
+            assert!(rig.rt.copies().counts().full > 0);
+            let rig = rig.started();
+            for copying in copying {
+                let (src, dst) = end_of(&rig.rt, "a copy that waited for room", copying).unwrap();
+                assert!(dst[..src.len()] == src);
+            }
+            assert_eq!(rig.device().counters().dropped, 0);
+            rig.nothing_was_violated();
+        }
+    }
+}
+
+#[test]
 fn eight_threads_never_overflow_a_dedicated_queue() {
-    let rig = Rig::stopped(Backend::Dedicated, device(QueueConfig::dedicated(4), Profile::strict(10)));
-    let before: Vec<_> = (0..5).map(|n| rig.copies().copy(bytes(700, n), vec![0; 700])).collect();
-    assert!(rig.rt.copies().counts().full > 0, "the queue is full before the threads begin");
-    let rig = rig.started();
-    std::thread::scope(|scope| {
-        for thread in 0..8 {
-            let (rt, copies) = (&rig.rt, rig.copies());
-            scope.spawn(move || {
-                for n in 0..20 {
-                    let asked: Vec<_> = (0..4).map(|k| copies.copy(bytes(500 + n + k, thread), vec![0; 600])).collect();
-                    for asked in asked {
-                        let (src, dst) = rt.block_on(asked).expect("a foreign thread may wait").unwrap();
-                        assert!(dst[..src.len()] == src);
-                    }
+    const FIRST: usize = 40;
+    for (_, way) in WAYS {
+        let rig = Rig::stopped(way, device(QueueConfig::dedicated(4), Profile::strict(10)));
+        let before = rig.device().counters().with_opcode(Opcode::MEMMOVE);
+        // The queue is full to begin with, however fast the device is later.
+        let first: Vec<_> = (0..FIRST).map(|n| rig.copies().copy(bytes(500 + n, 99), vec![0; 600])).collect();
+        assert!(rig.rt.copies().counts().full > 0, "the queue is not full");
+        let rig = rig.started();
+        ends("eight threads on a queue of four", || {
+            std::thread::scope(|scope| {
+                for thread in 0..8 {
+                    let (rt, copies) = (&rig.rt, rig.copies());
+                    scope.spawn(move || {
+                        for n in 0..20 {
+                            let asked: Vec<_> =
+                                (0..4).map(|k| copies.copy(bytes(500 + n + k, thread), vec![0; 600])).collect();
+                            for asked in asked {
+                                let (src, dst) = rt.block_on(asked).expect("a foreign thread may wait").unwrap();
+                                assert!(dst[..src.len()] == src);
+                            }
+                        }
+                    });
                 }
             });
+        });
+        for asked in first {
+            let (src, dst) = end_of(&rig.rt, "a copy from before", asked).unwrap();
+            assert!(dst[..src.len()] == src);
         }
-    });
-    for copying in before {
-        let (src, dst) = end_of(&rig.rt, "a copy of before", copying).unwrap();
-        assert!(src == dst);
+        let counters = rig.device().counters();
+        assert_eq!(counters.dropped, 0);
+        rig.nothing_was_violated();
+        // What found the queue full went in batches when there was room again.
+        let copied = counters.with_opcode(Opcode::MEMMOVE) - before;
+        assert_eq!(copied, (FIRST + 8 * 20 * 4) as u64, "{counters:?}");
     }
-    let counters = rig.device().counters();
-    assert_eq!((counters.dropped, rig.device().violations()), (0, vec![]));
-    // What found the queue full went in batches when there was room again.
-    assert_eq!(counters.with_opcode(Opcode::MEMMOVE), 5 + 8 * 20 * 4, "{counters:?}");
 }
 
 #[test]
 fn threads_end_with_operations_in_flight() {
-    let rig = Rig::stopped(Backend::Shared, device(QueueConfig::shared(64), Profile::strict(11)));
-    let copying: Vec<_> = (0..8)
-        .map(|n| {
-            let copies = rig.copies();
-            let started = std::thread::spawn(move || {
-                drop(copies.copy(bytes(700, n), vec![0; 700]));
-                copies.copy(bytes(5000, n), vec![0; 5000])
-            });
-            started.join().unwrap()
-        })
-        .collect();
-    let rig = rig.started();
-    for copying in copying {
-        let (src, dst) = end_of(&rig.rt, "a copy of a thread that is gone", copying).unwrap();
-        assert!(src == dst);
+    for (way, _) in WAYS {
+        let rig = Rig::stopped(way, device(QueueConfig::shared(64), Profile::strict(11)));
+        let copying: Vec<_> = (0..8)
+            .map(|n| {
+                let copies = rig.copies();
+                let started = std::thread::spawn(move || {
+                    drop(copies.copy(bytes(700, n), vec![0; 700]));
+                    copies.copy(bytes(5000, n), vec![0; 5000])
+                });
+                started.join().unwrap()
+            })
+            .collect();
+        let rig = rig.started();
+        for copying in copying {
+            let (src, dst) = end_of(&rig.rt, "a copy of a thread that is gone", copying).unwrap();
+            assert!(src == dst);
+        }
+        rig.nothing_was_violated();
     }
-    rig.nothing_was_violated();
 }
 
 /// A runtime that gives up soon, on a stopped model, once its reaper's lane runs: before, nobody looks at the time.

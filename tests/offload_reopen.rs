@@ -2,6 +2,8 @@
 #![cfg(feature = "sim")]
 
 mod common;
+#[cfg(target_arch = "x86_64")]
+mod offload_common;
 
 use std::time::Duration;
 
@@ -11,6 +13,9 @@ use twolane::offload::{Engine, Failure};
 use twolane::sim::dsa::{Device, DeviceConfig, Profile, QueueConfig};
 
 const LIMIT: Duration = Duration::from_secs(300);
+/// How long nothing may be answered: a machine that does much else may leave the model without a cpu for a while, and a queue that passes for dead again and
+/// again is given up in the end.
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 fn by_device(rt: &Runtime) -> Result<(), Failure> {
     let asked = rt.copies().on(Engine::Device).copy(vec![7; 5000], vec![0; 5000]);
@@ -26,10 +31,9 @@ fn what_was_disabled_and_is_enabled_is_opened_anew() {
             for halts in [false, true] {
                 let device = Device::new(DeviceConfig::v1().queue(queue.clone()), Profile::strict(1)).unwrap();
                 let _driven = device.spawn().unwrap();
-                let rt = pairs(1).copy_timeout(Duration::from_millis(20)).model_device(&device).build().unwrap();
-                for _round in 0..3 {
-                    // On a machine that does other things, an answer may be late, and the queue given up until it comes.
-                    until("the device does it", || by_device(&rt).is_ok());
+                let rt = pairs(1).copy_timeout(TIMEOUT).model_device(&device).build().unwrap();
+                for _ in 0..3 {
+                    until("it works", || by_device(&rt).is_ok());
                     let before = rt.copies().counts().device;
                     if halts {
                         device.halt()
@@ -61,7 +65,7 @@ fn one_of_two_queues_is_missed_by_nobody() {
         let config = DeviceConfig::v1().queue(QueueConfig::shared(8)).queue(QueueConfig::shared(8));
         let device = Device::new(config, Profile::strict(2)).unwrap();
         let _driven = device.spawn().unwrap();
-        let rt = pairs(1).copy_timeout(Duration::from_millis(20)).model_device(&device).build().unwrap();
+        let rt = pairs(1).copy_timeout(TIMEOUT).model_device(&device).build().unwrap();
         until("a device does it", || by_device(&rt).is_ok());
         device.disable_queue(1);
         for _ in 0..50 {
@@ -74,4 +78,30 @@ fn one_of_two_queues_is_missed_by_nobody() {
         until("the other one is back", || by_device(&rt).is_ok());
         assert_eq!(device.violations(), []);
     });
+}
+
+/// As a kernel shows it: sysfs says that the queue is disabled and enabled, and its node leads to a new portal.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn what_sysfs_says_to_be_back_is_opened_and_mapped_anew() {
+    use offload_common::{Backend, Rig};
+    for (backend, queue) in [(Backend::Enqcmd, QueueConfig::shared(8)), (Backend::Movdir64b, QueueConfig::dedicated(8))]
+    {
+        within(LIMIT, move || {
+            let device = Device::new(DeviceConfig::v1().queue(queue), Profile::strict(3)).unwrap();
+            let mut rig = Rig::impatient(backend, device, TIMEOUT);
+            for _ in 0..3 {
+                until("it works", || by_device(&rig.rt).is_ok());
+                rig.device().disable_queue(0);
+                rig.tree().set("dsa0/wq0.0/state", "disabled").unwrap();
+                // Nothing of ours is in it, so nobody notices before it is asked: then ENQCMD is refused, and a stored descriptor is never answered.
+                until("its death is noticed", || matches!(by_device(&rig.rt), Err(Failure::Refused { .. })));
+                rig.device().enable_queue(0);
+                rig.replace_node(0);
+                rig.tree().set("dsa0/wq0.0/state", "enabled").unwrap();
+                until("it is taken up again", || by_device(&rig.rt).is_ok());
+            }
+            rig.nothing_was_violated();
+        });
+    }
 }

@@ -2,16 +2,19 @@
 #![cfg(all(feature = "sim", target_arch = "x86_64"))]
 #![allow(unsafe_code)] // instructions and signals
 
+mod children;
 mod trap_dsa;
 
 use std::arch::asm;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use trap_dsa::{Faulting, Trapped, enqcmd, faulting, movdir64b};
 use twolane::offload::dsa::abi::Descriptor;
 use twolane::sim::dsa::{Profile, QueueConfig};
+use twolane::sim::trap::{Disposition, Trap};
 
 /// Tells a child process which of the deaths to die.
 const DEATH: &str = "TRAP_DSA_DEATH";
@@ -28,7 +31,7 @@ fn death(name: &str, of: impl FnOnce()) -> Option<Output> {
         Ok(_) => None,
         Err(_) => {
             let program = std::env::current_exe().unwrap();
-            Some(Command::new(program).args(["--exact", name, "--nocapture"]).env(DEATH, name).output().unwrap())
+            Some(children::output(Command::new(program).args(["--exact", name, "--nocapture"]).env(DEATH, name)))
         }
     }
 }
@@ -65,6 +68,19 @@ deaths! {
         let _trapped = trapped();
         asm!("mov eax, [rdi]", in("rdi") 1_u64 << 63, out("eax") _)
     };
+    // Nobody's but the kernel's: std's handler takes one that was sent for a fault, and leaves it to happen again.
+    a_sigsegv_that_was_sent: SIGSEGV, {
+        libc::signal(libc::SIGSEGV, libc::SIG_DFL);
+        let _trapped = trapped();
+        libc::kill(libc::getpid(), libc::SIGSEGV);
+        std::thread::sleep(Duration::from_secs(5)); // it may come to another thread
+    };
+    a_sigbus_that_was_sent: SIGBUS, {
+        libc::signal(libc::SIGBUS, libc::SIG_DFL);
+        let _trapped = trapped();
+        libc::raise(libc::SIGBUS);
+    };
+    a_sigill_that_was_sent: SIGILL, { let _trapped = trapped(); libc::raise(libc::SIGILL); };
     an_illegal_instruction: SIGILL, { let _trapped = trapped(); asm!("ud2") };
     a_misaligned_enqcmd: SIGSEGV, { let trapped = trapped(); enqcmd(trapped.at.add(32), ZERO.as_ptr()); };
     a_misaligned_movdir64b: SIGSEGV, { let trapped = trapped(); movdir64b(trapped.at.add(1), ZERO.as_ptr()) };
@@ -127,9 +143,16 @@ fn a_forked_child_has_no_portal_and_its_parent_keeps_it() {
                 libc::_exit(0);
             }
         }
-        let mut status = 0;
-        // SAFETY: waits for the child that was just made.
-        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        let (mut status, until) = (0, Instant::now() + children::LIMIT);
+        // SAFETY: waits for the child that was just made, here and below.
+        while unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } == 0 {
+            if Instant::now() > until {
+                // SAFETY: the child's own number, since nobody has waited for it.
+                unsafe { libc::kill(child, libc::SIGKILL) };
+                panic!("the child hangs");
+            }
+            std::thread::sleep(Duration::from_millis(1)); // paces the looks, orders nothing
+        }
         assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSEGV, "{status:#x}");
         // SAFETY: no memory is named.
         assert!(unsafe { one.submit(0, &Descriptor::noop()) });
@@ -191,6 +214,48 @@ fn faults_go_to_the_handler_that_was_there_with_what_the_kernel_would_say() {
     assert_eq!(child.status.code(), Some(42), "{child:?}");
 }
 
+/// What a program does that wants to know of such a signal although the traps handle it.
+#[test]
+fn a_handler_is_put_behind_the_traps_and_has_its_flags() {
+    let name = "a_handler_is_put_behind_the_traps_and_has_its_flags";
+    let Some(child) = death(name, || {
+        let trap = Trap::install().unwrap();
+        let skip = Disposition { handler: skip as *const () as usize, flags: libc::SA_SIGINFO, mask: 0 };
+        // SAFETY: a handler of three arguments.
+        let early = unsafe { trap.behind(libc::SIGSEGV, Some(skip)) };
+        assert!(early.is_none(), "the traps handle it from the first portal on");
+        let trapped = trapped();
+        // SAFETY: as above.
+        let put = |action| unsafe { trap.behind(libc::SIGSEGV, action) }.unwrap().unwrap();
+        let before = put(Some(skip));
+        assert_ne!(before.handler, 0, "std's, which tells of stacks that overflow");
+        assert_eq!(put(None), skip);
+        // SAFETY: a misaligned portal, 5 bytes of code that the handler steps over; and then a portal.
+        unsafe {
+            asm!("enqcmd rax, [rdi]", in("rax") trapped.at.add(1), in("rdi") ZERO.as_ptr());
+            assert!(trapped.submit(0, &Descriptor::noop()));
+        }
+        assert_eq!(SIGNALS.load(Relaxed), 1);
+        // Once, and then no more.
+        put(Some(Disposition { flags: libc::SA_SIGINFO | libc::SA_RESETHAND, ..skip }));
+        // SAFETY: as above.
+        unsafe { asm!("enqcmd rax, [rdi]", in("rax") trapped.at.add(1), in("rdi") ZERO.as_ptr()) };
+        assert_eq!((SIGNALS.load(Relaxed), put(None).handler), (2, libc::SIG_DFL));
+        // What is sent and ignored does nothing; what is ignored and a fault kills.
+        put(Some(Disposition { handler: libc::SIG_IGN, ..Disposition::default() }));
+        // SAFETY: sends a signal to this thread; dies of the instruction.
+        unsafe {
+            libc::raise(libc::SIGSEGV);
+            asm!("enqcmd rax, [rdi]", in("rax") trapped.at.add(1), in("rdi") ZERO.as_ptr());
+        }
+        std::process::exit(1);
+    }) else {
+        return;
+    };
+    assert_eq!(child.status.signal(), Some(libc::SIGSEGV), "{child:?}");
+    assert!(!String::from_utf8_lossy(&child.stderr).contains("panicked"), "{child:?}");
+}
+
 extern "C" fn leave(_: libc::c_int) {
     // SAFETY: ends the child; `_exit` may be called in a handler.
     unsafe { libc::_exit(43) };
@@ -230,9 +295,10 @@ fn faults_of_submissions_that_meet_no_portal_are_passed_on() {
             Ok(_) => return,
             Err(_) => {
                 let program = std::env::current_exe().unwrap();
-                let child =
-                    Command::new(program).args(["--exact", name]).env(DEATH, name).env(NUMBER, n.to_string()).output();
-                assert_eq!(child.as_ref().unwrap().status.code(), Some(43), "{n}: {child:?}");
+                let mut command = Command::new(program);
+                command.args(["--exact", name]).env(DEATH, name).env(NUMBER, n.to_string());
+                let child = children::output(&mut command);
+                assert_eq!(child.status.code(), Some(43), "{n}: {child:?}");
             }
         }
     }

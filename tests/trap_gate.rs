@@ -2,9 +2,12 @@
 #![cfg(all(feature = "sim", target_arch = "x86_64"))]
 #![allow(unsafe_code)] // one instruction, and CPUID
 
+mod children;
+
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
-
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use twolane::sim::trap::{Behaviour, Trap};
@@ -35,11 +38,9 @@ fn without_the_gate_the_process_would_die() {
     }
     // MONITORX and MWAITX are not tried: some cpus carry them out although the hypervisor hides them, and then nobody ends the wait.
     for instruction in ["tpause", "umonitor", "umwait"] {
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "without_the_gate_the_process_would_die"])
-            .env(CHILD, instruction)
-            .output()
-            .unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "without_the_gate_the_process_would_die"]).env(CHILD, instruction);
+        let child = children::output(&mut command);
         if cpu_states_waitpkg() {
             assert!(child.status.success(), "{instruction}: {child:?}");
         } else {
@@ -48,7 +49,7 @@ fn without_the_gate_the_process_would_die() {
     }
 }
 
-/// A lane that waits after every pass, for a while, with any of the knobs.
+/// A lane that waits after every pass, with any of the knobs, when it has.
 fn a_lane_at_rest(with: WaitWith) -> twolane::LaneMetrics {
     let rt = Runtime::builder()
         .placement(Placement::Unpinned)
@@ -57,15 +58,29 @@ fn a_lane_at_rest(with: WaitWith) -> twolane::LaneMetrics {
         .env_overrides(false)
         .build()
         .unwrap();
-    let begin = Instant::now();
+    let over = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&over);
     let poller = rt
-        .spawn_poller(Where::Lane(0), "rest", move |_: &mut twolane::PollCx<'_>| {
-            if begin.elapsed() < Duration::from_millis(20) { Progress::Idle } else { Progress::Done }
-        })
+        .spawn_poller(
+            Where::Lane(0),
+            "rest",
+            move |_: &mut twolane::PollCx<'_>| {
+                if seen.load(SeqCst) { Progress::Done } else { Progress::Idle }
+            },
+        )
         .unwrap();
+    let until = Instant::now() + children::LIMIT;
+    let lane = loop {
+        let lane = rt.metrics().lanes.swap_remove(0);
+        if lane.dozes > 0 && lane.waits.is_some() {
+            break lane;
+        }
+        assert!(Instant::now() < until, "it never waits: {lane:?}");
+        std::thread::sleep(Duration::from_millis(1)); // paces the looks, orders nothing
+    };
+    over.store(true, SeqCst);
     let _ = poller.join().unwrap();
-    let lane = rt.metrics().lanes.swap_remove(0);
-    rt.shutdown(Duration::from_secs(5)).unwrap();
+    rt.shutdown(children::LIMIT).unwrap();
     lane
 }
 
@@ -75,7 +90,6 @@ fn lanes_execute_only_what_the_cpu_states() {
     let scene = Trap::install().unwrap().scene(Behaviour::by_the_manual());
     for with in [WaitWith::Auto, WaitWith::Light, WaitWith::Deep, WaitWith::Pause] {
         let lane = a_lane_at_rest(with);
-        assert!(lane.dozes > 0, "{lane:?}");
         let waits = lane.waits.expect("the lane has started");
         assert!(!waits.to_string().is_empty());
         if waits.why_pause == Some(WhyNot::NotStated) {

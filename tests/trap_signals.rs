@@ -2,6 +2,8 @@
 #![cfg(all(feature = "sim", target_arch = "x86_64"))]
 #![allow(unsafe_code)] // instructions and signals
 
+mod children;
+
 use std::arch::asm;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
@@ -36,8 +38,8 @@ fn death(name: &str, of: impl FnOnce()) -> Option<ExitStatus> {
         Ok(_) => None,
         Err(_) => {
             let program = std::env::current_exe().unwrap();
-            let child = Command::new(program).args(["--exact", name, "--nocapture"]).env(DEATH, name).output().unwrap();
-            Some(child.status)
+            let mut command = Command::new(program);
+            Some(children::output(command.args(["--exact", name, "--nocapture"]).env(DEATH, name)).status)
         }
     }
 }
@@ -179,4 +181,33 @@ fn spurious_returns_come_as_often_as_wanted() {
     scene.turn(Behaviour::by_the_manual().instant());
     tpause(0, u64::MAX);
     assert_eq!(scene.counts().at_once, 1);
+}
+
+/// The arithmetic flags that are left of all of them after each instruction, as the manuals have it; of a cpu that executes one by itself, too.
+#[test]
+fn instructions_that_arm_leave_flags_and_those_that_wait_until_a_deadline_clear_them() {
+    const ARITHMETIC: u64 = 0x8d5; // CF, PF, AF, ZF, SF, OF
+    let _scene = Trap::install().unwrap().scene(Behaviour::by_the_manual());
+    #[repr(align(64))]
+    struct Line(u64);
+    let line = Line(7);
+    let at = std::ptr::from_ref(&line.0);
+    macro_rules! flags {
+        ($($code:literal),+; $($operands:tt)*) => {{
+            let flags: u64;
+            // SAFETY: the traps carry it out, or the cpu; the line lives. (MOV, XCHG, ADD and SAHF keep the stack as it is, and flags are set before all else.)
+            unsafe {
+                asm!("mov eax, 0xff01", "add al, 0x7f", "sahf", $($code,)+ "pushfq", "pop {flags}",
+                    flags = out(reg) flags, out("eax") _, $($operands)*);
+            }
+            flags & ARITHMETIC
+        }};
+    }
+    assert_eq!(flags!("umonitor rdi"; in("rdi") at), ARITHMETIC, "UMONITOR");
+    assert_eq!(flags!("mov eax, 0", "umwait r9d"; in("r9d") 0, in("edx") 0), 0, "UMWAIT, a deadline in the past");
+    assert_eq!(flags!("mov eax, 0", "tpause r9d"; in("r9d") 1, in("edx") 0), 0, "TPAUSE, as much");
+    assert_eq!(flags!("mov rax, rdi", "monitorx"; in("rdi") at, in("ecx") 0, in("edx") 0), ARITHMETIC, "MONITORX");
+    let timer = 2; // ECX[1]
+    let after = flags!("mov eax, 0xf0", "xchg rbx, {count}", "mwaitx", "xchg rbx, {count}"; in("ecx") timer, count = inout(reg) 1_000_u64 => _);
+    assert_eq!(after, ARITHMETIC, "MWAITX");
 }

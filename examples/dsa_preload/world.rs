@@ -6,7 +6,7 @@ use std::io::Write;
 use std::mem::MaybeUninit;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 use twolane::offload::dsa::discover::{Places, find};
@@ -40,6 +40,8 @@ struct Node {
 }
 
 static WORLD: AtomicPtr<World> = AtomicPtr::new(std::ptr::null_mut());
+/// Who has the traps in: a process's number; 0 for nobody. A child inherits handlers and this.
+static HAS_TRAPS: AtomicU32 = AtomicU32::new(0);
 /// Held while a world is made, and around `fork`: a child must not find one half made.
 pub static MAKING: Mutex<()> = Mutex::new(());
 
@@ -70,10 +72,23 @@ pub fn get_or_make(settings: &'static Settings) -> Result<&'static World, c_int>
     Ok(world)
 }
 
+/// The traps, if they are in. Async-signal-safe. Not for a process that shares our memory until it executes something else (vfork): its handlers are its own.
+pub fn trap() -> Option<Trap> {
+    // Relaxed: the handlers tell for themselves whether they are in.
+    if HAS_TRAPS.load(Ordering::Relaxed) != std::process::id() {
+        return None;
+    }
+    // Installed already, so that this is a look at a cell.
+    Trap::install().ok()
+}
+
 /// In a child: the parent's devices are copies that nothing drives, perhaps with a lock taken. They are left alone, and the child gets its own.
 pub fn disown() {
     // Relaxed: a child has one thread.
     WORLD.store(std::ptr::null_mut(), Ordering::Relaxed);
+    if HAS_TRAPS.load(Ordering::Relaxed) != 0 {
+        HAS_TRAPS.store(std::process::id(), Ordering::Relaxed);
+    }
 }
 
 impl World {
@@ -91,6 +106,7 @@ impl World {
             ));
         }
         let trap = Trap::install().map_err(|error| format!("handlers of signals: {error}"))?;
+        HAS_TRAPS.store(std::process::id(), Ordering::Relaxed); // see `trap`
         let space = AddressSpace::new().map_err(|error| error.to_string())?;
         let mut nodes = Vec::new();
         let mut models = Vec::new();

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use super::Builder;
+use crate::arch::Capabilities;
 use crate::error::Error;
 use crate::offload::batch::Batching;
 use crate::offload::dsa::discover::{Explicit, ExplicitError, Places, WorkQueue};
+use crate::offload::dsa::open::Instructions;
 use crate::offload::flow::LIST_LEN;
 
 /// Whether copies may go to a device.
@@ -37,6 +39,8 @@ pub(crate) struct OffloadConfig {
     pub models: Vec<crate::sim::dsa::DriverSide>,
     #[cfg(feature = "sim")]
     pub null: Vec<crate::sim::dsa::NullQueue>,
+    #[cfg(all(feature = "sim", target_arch = "x86_64"))]
+    pub emulated: Option<crate::sim::trap::Trap>,
 }
 
 /// What [`Builder::copy_timeout`] may be: below, a page that the kernel reads from disk would pass for a dead device; above, nobody would still wait.
@@ -77,6 +81,17 @@ impl OffloadConfig {
     }
 }
 
+impl OffloadConfig {
+    /// What queues are submitted to with: what the cpu states, or what the traps carry out.
+    pub(crate) fn instructions(&self, cpu: &Capabilities) -> Instructions {
+        #[cfg(all(feature = "sim", target_arch = "x86_64"))]
+        if let Some(trap) = self.emulated {
+            return trap.instructions();
+        }
+        Instructions::of(cpu)
+    }
+}
+
 impl Builder {
     /// Whether [copies](crate::offload) may go to a device. Default: [`Offload::Auto`]. Queues are looked for where [`Places`] says, which
     /// `TWOLANE_DSA_SYSFS` and `TWOLANE_DSA_DEV` override; each is opened and tried with a no-op, half a second at most.
@@ -104,6 +119,13 @@ impl Builder {
     pub fn work_queue(mut self, queue: Explicit) -> Result<Self, ExplicitError> {
         self.offload.explicit.push(queue.queue()?);
         Ok(self)
+    }
+
+    /// Where work queues are looked for. Default: where the kernel shows them, [`Places::default`]; for containers that see a host's `/sys` elsewhere, and
+    /// for [trees](crate::sim::dsa::tree) that a test has written. `TWOLANE_DSA_SYSFS` and `TWOLANE_DSA_DEV` override it.
+    pub fn dsa_places(mut self, places: Places) -> Self {
+        self.offload.places = places;
+        self
     }
 
     /// Tries batches on mapped portals although sysfs hides them, as kernels do that refuse them through `write(2)`. Each queue is asked by a batch of two
@@ -173,6 +195,46 @@ impl Builder {
     #[cfg(feature = "sim")]
     pub fn model_device_in(mut self, device: &crate::sim::dsa::Device, space: &crate::sim::dsa::AddressSpace) -> Self {
         self.offload.models.push(crate::sim::dsa::DriverSide::new(device, Some(space)));
+        self
+    }
+
+    /// Lets the driver submit by ENQCMD and MOVDIR64B although the cpu states neither: [traps](crate::sim::trap) carry them out. For queues behind
+    /// [nodes of the traps](crate::sim::trap::Trap::node), which the runtime finds where [`dsa_places`](Self::dsa_places) says and opens and maps as
+    /// it does a kernel's. Default: what the cpu states, and `write(2)` where it states nothing.
+    ///
+    /// ```
+    /// use twolane::offload::Engine;
+    /// use twolane::sim::dsa::tree::{Device as Described, DsaTree, Queue};
+    /// use twolane::sim::dsa::{AddressSpace, Device, DeviceConfig, Profile, QueueConfig};
+    /// use twolane::sim::trap::Trap;
+    /// use twolane::{Offload, Placement, Runtime};
+    ///
+    /// // What the kernel would show, and what is behind it.
+    /// let dir = tempfile::tempdir()?;
+    /// let tree = DsaTree::new().device(Described::v1(0).queue(Queue::shared(16))).write(dir.path())?;
+    /// let device = Device::new(DeviceConfig::v1().queue(QueueConfig::shared(16)), Profile::strict(1))?;
+    /// let _driven = device.spawn()?;
+    /// let trap = Trap::install()?;
+    /// let node = trap.node(device.open(0, &AddressSpace::new()?)?, tree.node("wq0.0"))?;
+    ///
+    /// let rt = Runtime::builder()
+    ///     .placement(Placement::Unpinned)
+    ///     .env_overrides(false)
+    ///     .dsa_places(tree.places())
+    ///     .emulate_submissions(trap)
+    ///     .offload(Offload::Demand)
+    ///     .build()?;
+    /// let asked = rt.copies().on(Engine::Device).copy(vec![7; 5000], vec![0; 5000]);
+    /// let (src, dst) = rt.block_on(asked)??;
+    /// assert_eq!(src, dst);
+    /// assert!(device.counters().accepted > 0, "ENQCMD went to the model");
+    /// drop(rt);
+    /// drop(node);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(all(feature = "sim", target_arch = "x86_64"))]
+    pub fn emulate_submissions(mut self, installed: crate::sim::trap::Trap) -> Self {
+        self.offload.emulated = Some(installed);
         self
     }
 

@@ -83,9 +83,10 @@ impl Submitted {
         whole: &mut dyn FnMut() -> Operation,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Verdict, Failure>> {
-        // SAFETY, both: says the caller.
         match self {
+            // SAFETY: says the caller.
             Self::Whole(ticket) => unsafe { poll_whole(ticket, whole, cx) },
+            // SAFETY: as above.
             Self::Otherwise(otherwise) => unsafe { otherwise.poll(whole, cx) },
         }
     }

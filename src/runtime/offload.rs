@@ -61,7 +61,7 @@ pub(super) fn center(
     // Without memory for records there is no device; the CPU needs none.
     let flow = queues.and_then(|queues| Flow::new(queues, settings).ok());
     let router = || Router::new(Costs::STARTING, streamed_from);
-    let reopening = || Reopening::new(opener(config, Instructions::of(cpu)));
+    let reopening = || Reopening::new(opener(config, config.instructions(cpu)));
     let device = flow.map(|flow| Device { flow, router: router(), reopening: reopening(), node: None, bound_ns: 0 });
     Center { may_wait: blocking::may_be_kept, ..Center::new(shared.clone(), sizes, device) }
 }
@@ -90,7 +90,7 @@ pub(super) fn queues(config: &OffloadConfig, cpu: &Capabilities) -> Result<Optio
     found.queues.extend(config.explicit.iter().cloned());
     let shares = discover::choose(&found.queues, &Wish::default());
     let mut skipped = found.skipped;
-    let instructions = Instructions::of(cpu);
+    let instructions = config.instructions(cpu);
     for share in shares.iter().take(QUEUES_MAX) {
         let described: &WorkQueue = &found.queues[share.queue];
         match open::open(described, instructions, Wants { batch_anyway: config.batch_anyway }) {

@@ -1,6 +1,9 @@
 //! Runs programs in the box.
 #![allow(dead_code)] // each test uses a part
 
+#[path = "../children/mod.rs"]
+mod children;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -20,11 +23,15 @@ pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         let program = Path::new(env!("CARGO_BIN_EXE_twolane"));
-        let features: Vec<&str> =
-            [("sim", cfg!(feature = "sim")), ("cli", cfg!(feature = "cli")), ("hwloc", cfg!(feature = "hwloc"))]
-                .into_iter()
-                .filter_map(|(name, on)| on.then_some(name))
-                .collect();
+        let features: Vec<&str> = [
+            ("sim", cfg!(feature = "sim")),
+            ("cli", cfg!(feature = "cli")),
+            ("hwloc", cfg!(feature = "hwloc")),
+            ("bytes", cfg!(feature = "bytes")),
+        ]
+        .into_iter()
+        .filter_map(|(name, on)| on.then_some(name))
+        .collect();
         let dir = program.parent().unwrap();
         let mut cargo = Command::new(env!("CARGO"));
         cargo
@@ -55,9 +62,10 @@ pub fn dsa_box(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs it to its end.
+/// Runs it to its end, which comes.
+#[track_caller]
 pub fn run(command: &mut Command) -> Said {
-    let output = command.output().unwrap();
+    let output = children::output(command);
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
 }

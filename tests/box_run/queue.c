@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -192,6 +193,81 @@ static void unprivileged(const char *node)
     by_write(fd);
 }
 
+static sigjmp_buf back;
+static volatile sig_atomic_t caught, interrupted;
+
+static void on_fault(int signal, siginfo_t *info, void *context)
+{
+    (void)context;
+    caught = info->si_addr == nowhere ? signal : -1;
+    siglongjmp(back, 1);
+}
+
+static void *volatile page_of_handler;
+
+static void on_user(int signal)
+{
+    (void)signal;
+    by_portal(page_of_handler, 64);
+    interrupted++;
+}
+
+static void *deaf(void *page)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    CHECK(pthread_sigmask(SIG_SETMASK, &all, NULL) == 0);
+    for (int n = 0; n < 10; n++)
+        by_portal(page, 64 * n);
+    /* What it did block is blocked. */
+    CHECK(pthread_sigmask(SIG_BLOCK, NULL, &old) == 0 && sigismember(&old, SIGTERM) == 1);
+    return NULL;
+}
+
+/* A program that handles and blocks the signals by which a model hears of instructions, as it may on a machine with a device. */
+static void signals(const char *node)
+{
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO}, old;
+    sigfillset(&action.sa_mask);
+    /* Before a queue is opened, and after. */
+    CHECK(sigaction(SIGBUS, &action, NULL) == 0);
+    const int fd = open_node(node);
+    CHECK(fd >= 0);
+    void *page = map(fd);
+    page_of_handler = page;
+    by_portal(page, 0);
+    CHECK(sigaction(SIGSEGV, &action, NULL) == 0 && sigaction(SIGILL, &action, NULL) == 0);
+    for (int turn = 0; turn < 3; turn++) {
+        by_portal(page, 128);
+        if (sigsetjmp(back, 1) == 0)
+            *(volatile int *)nowhere = 0;
+        CHECK(caught == SIGSEGV);
+        caught = 0;
+    }
+    /* Each is told of its own. */
+    CHECK(sigaction(SIGSEGV, NULL, &old) == 0 && old.sa_sigaction == on_fault && old.sa_flags & SA_SIGINFO);
+    CHECK(sigismember(&old.sa_mask, SIGUSR2) == 1);
+    CHECK(sigaction(SIGBUS, NULL, &old) == 0 && old.sa_sigaction == on_fault);
+    CHECK((uintptr_t)signal(SIGILL, SIG_DFL) == (uintptr_t)on_fault);
+    by_portal(page, 0);
+    /* A handler that lets nothing interrupt it, and a thread. */
+    struct sigaction user = {.sa_handler = on_user};
+    sigfillset(&user.sa_mask);
+    CHECK(sigaction(SIGUSR1, &user, NULL) == 0);
+    CHECK(raise(SIGUSR1) == 0 && interrupted == 1);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, deaf, page) == 0 && pthread_join(thread, NULL) == 0);
+    /* And the default is the default. */
+    const int child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        CHECK(signal(SIGSEGV, SIG_DFL) != SIG_ERR);
+        *(volatile int *)nowhere = 0;
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+}
+
 enum { THREADS = 4, EACH = 200 };
 
 static void *submitter(void *page)
@@ -301,6 +377,8 @@ int main(int argc, char **argv)
         unprivileged(node);
     else if (strcmp(name, "many") == 0)
         many(node);
+    else if (strcmp(name, "signals") == 0)
+        signals(node);
     else if (strcmp(name, "fork") == 0)
         forked(node);
     else if (strcmp(name, "busy") == 0)

@@ -59,3 +59,27 @@ void refused_page(void)
     start(0, RING);
     CHECK(one(from, to, 64) == RTE_DMA_STATUS_ERROR_UNKNOWN);
 }
+
+/* With list_fault=1: the list of every batch is on a page that nobody brings, so that none of its jobs is begun. */
+void list_fault(void)
+{
+    enum rte_dma_status_code how[3] = {RTE_DMA_STATUS_SUCCESSFUL, RTE_DMA_STATUS_SUCCESSFUL, RTE_DMA_STATUS_SUCCESSFUL};
+    start(0, RING);
+    paint(from, sizeof(from), 1);
+    memset(to, 1, sizeof(to));
+    for (int n = 0; n < 3; n++)
+        CHECK(copy(0, from + n * 100, to + n * 100, 100, 0) >= 0);
+    CHECK(rte_dma_submit(0, 0) == 0);
+    wait_ended(0, 3, how);
+    for (int n = 0; n < 3; n++)
+        CHECK(how[n] != RTE_DMA_STATUS_SUCCESSFUL && to[n * 100] == 1, "%d: %d", n, how[n]);
+}
+
+/* With hardware_error=1: an operation ends half done with status 0x20, for which DPDK has no word. */
+void hardware_error(void)
+{
+    start(0, RING);
+    paint(from, sizeof(from), 1);
+    memset(to, 1, sizeof(to));
+    CHECK(one(from, to, 4096) == RTE_DMA_STATUS_ERROR_UNKNOWN);
+}

@@ -9,6 +9,7 @@ static const struct {
 } CASES[] = {
     {"single", single}, {"batch", batch}, {"fill", fill}, {"wrap", wrap}, {"full", full}, {"two", two},
     {"refused", refused}, {"absent-source", absent_source}, {"refused-page", refused_page},
+    {"list-fault", list_fault}, {"hardware-error", hardware_error},
 };
 
 int main(int argc, char **argv)

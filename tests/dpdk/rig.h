@@ -48,3 +48,5 @@ void two(void);
 void refused(void);
 void absent_source(void);
 void refused_page(void);
+void list_fault(void);
+void hardware_error(void);

@@ -2,8 +2,11 @@
 #![allow(dead_code)] // every test file takes what it needs
 
 pub mod backend;
+#[allow(unsafe_code)] // mappings of the tests' own
 pub mod memory;
 pub mod reference;
+#[cfg(target_arch = "x86_64")]
+pub mod trapped;
 
 use std::future::Future;
 use std::time::Duration;
@@ -34,7 +37,12 @@ pub fn bytes(len: usize, seed: u64) -> Vec<u8> {
 
 /// The future's output, or a failure that says what never ended.
 pub fn end_of<F: Future>(rt: &Runtime, what: &str, future: F) -> F::Output {
-    // `block_on` has no limit, so the watchdog is a thread that ends the process; a hang would end nothing.
+    ends(what, || rt.block_on(future).expect("no lane of the runtime's waits here"))
+}
+
+/// Runs something that may wait, or ends the process with a line that says what never ended.
+pub fn ends<R>(what: &str, run: impl FnOnce() -> R) -> R {
+    // What waits here has no limit of its own, so the watchdog is a thread that ends the process; a hang would end nothing.
     let (done, wait) = std::sync::mpsc::channel::<()>();
     let what_hangs = what.to_owned();
     let dog = std::thread::spawn(move || {
@@ -43,7 +51,7 @@ pub fn end_of<F: Future>(rt: &Runtime, what: &str, future: F) -> F::Output {
             std::process::abort();
         }
     });
-    let output = rt.block_on(future).expect("no lane of the runtime's waits here");
+    let output = run();
     drop(done);
     dog.join().expect("the watchdog does not panic");
     output

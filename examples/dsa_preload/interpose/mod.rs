@@ -3,3 +3,4 @@
 mod memory;
 mod nodes;
 mod paths;
+mod signals;

@@ -26,10 +26,18 @@
 //!
 //! They do not begin with `TWOLANE_`, because a runtime of this crate refuses variables of that name that it does not know, and it may be the program in the box.
 //!
+//! # Signals
+//! The traps handle SIGILL, SIGSEGV and SIGBUS from the first queue on that the program opens. What it makes of these signals itself, before or after, is put behind them:
+//! its handler gets every fault that is none of the model's, `sigaction` tells it of its own, and the default kills as ever. It may "block" them, which is left undone, for a
+//! blocked fault kills: its threads and handlers submit whatever their mask. For that `sigaction`, `signal` and its kin, `pthread_sigmask` and `sigprocmask` are interposed. Not
+//! seen: masks from elsewhere (`sigsuspend`, `ppoll`, attributes of a thread), `sigset` and `sigignore`, and system calls without libc; a handler that is installed that way takes the
+//! traps out, and the program dies of SIGILL or SIGSEGV at its next submission. More than 64 different handlers are refused (ENOMEM).
+//!
 //! # What is not shown
 //! How long anything takes on hardware; a missing fence (a trap is a full barrier); ATS, PRS and PASIDs. Every process has devices of its own: queues are not shared between
-//! processes, but a dedicated queue that one of them has open is busy for the others. A program that is linked statically, or runs as another user (setuid), takes no preloaded library; one that makes system
-//! calls without libc is seen in its portals, not in its `write`s. Nothing here was ever compared with a real device.
+//! processes, but a dedicated queue that one of them has open is busy for the others. A program that is linked statically, or runs as another user (setuid), takes no preloaded library, and
+//! `dsa-box` refuses it with what to do; one that makes system calls without libc is seen in its portals, not in its `write`s. Such programs would need a file system in
+//! user space (FUSE) for `/dev/dsa`, which is not built: interposition is the one way in. Nothing here was ever compared with a real device.
 
 mod behaviour;
 mod machine;

@@ -11,11 +11,12 @@ use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 
+use super::behind::Disposition;
 use super::decode::{Decoded, How, LENGTH_MAX, Op, Store, decode};
 use super::execute::{Action, End, Model, Registers, Wait, execute, flags_after};
 use super::memory::{first_page_end, is_readable, read_64, segment_base, store_64};
 use super::submit::{self, Addresses, Deed, Place};
-use super::{Behaviour, Counts, Fault, Moment, maps, portals};
+use super::{Behaviour, Counts, Fault, Moment, behind, maps, portals};
 use crate::arch::ticks;
 use crate::offload::dsa::abi::Descriptor;
 use crate::sim::dsa::Enqcmd;
@@ -23,32 +24,49 @@ use crate::sim::dsa::Enqcmd;
 /// Held by the scene that lasts.
 pub(super) static ONE_SCENE: Mutex<()> = Mutex::new(());
 
-/// What handled SIGILL, SIGSEGV and SIGBUS before. Set before the handler is installed, so that the handler finds it.
-static BEFORE_SIGILL: OnceCell<libc::sigaction> = OnceCell::new();
-static BEFORE_SIGSEGV: OnceCell<libc::sigaction> = OnceCell::new();
-static BEFORE_SIGBUS: OnceCell<libc::sigaction> = OnceCell::new();
-
 /// Installs the handler of what a cpu does not know, unless it is.
 pub(super) fn install() -> io::Result<()> {
     static ONCE: OnceCell<()> = OnceCell::new();
-    ONCE.get_or_try_init(|| install_one(libc::SIGILL, &BEFORE_SIGILL, on_sigill)).copied()
+    ONCE.get_or_try_init(|| install_one(libc::SIGILL, &HAS_SIGILL, on_sigill)).copied()
+}
+
+/// Whether a signal's handler is this file's.
+static HAS_SIGILL: AtomicBool = AtomicBool::new(false);
+static HAS_SIGSEGV: AtomicBool = AtomicBool::new(false);
+static HAS_SIGBUS: AtomicBool = AtomicBool::new(false);
+
+/// Whether the traps handle a signal, as far as they are installed. Async-signal-safe.
+pub(super) fn handles(signal: c_int) -> bool {
+    // Acquire: what is behind the handler. Partner: the Release in `install_one`.
+    match signal {
+        libc::SIGILL => HAS_SIGILL.load(Acquire),
+        libc::SIGSEGV => HAS_SIGSEGV.load(Acquire),
+        libc::SIGBUS => HAS_SIGBUS.load(Acquire),
+        _ => false,
+    }
 }
 
 /// Installs the handlers of what goes to portals, unless they are.
 pub(super) fn install_for_portals() -> io::Result<()> {
     static ONCE: OnceCell<()> = OnceCell::new();
     ONCE.get_or_try_init(|| {
-        install_one(libc::SIGSEGV, &BEFORE_SIGSEGV, on_fault)?;
-        install_one(libc::SIGBUS, &BEFORE_SIGBUS, on_fault)
+        install_one(libc::SIGSEGV, &HAS_SIGSEGV, on_fault)?;
+        install_one(libc::SIGBUS, &HAS_SIGBUS, on_fault)
     })
     .copied()
 }
 
 type Handler = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
 
-fn install_one(signal: c_int, before: &OnceCell<libc::sigaction>, handler: Handler) -> io::Result<()> {
-    // Asked for first: a trap may come as soon as the handler is in. (Set already: a call before this one got half way.)
-    let _ = before.set(action_of(signal)?);
+fn install_one(signal: c_int, has: &AtomicBool, handler: Handler) -> io::Result<()> {
+    // Relaxed: one thread at a time is here.
+    if has.load(Relaxed) {
+        return Ok(()); // a call before this one got half way
+    }
+    // Asked for first: a trap may come as soon as the handler is in.
+    let before = action_of(signal)?;
+    let mask = word(&before.sa_mask);
+    behind::replace(signal, Disposition { handler: before.sa_sigaction, flags: before.sa_flags, mask })?;
     // SAFETY: all zeroes is a valid `sigaction`.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler as *const () as usize;
@@ -66,10 +84,31 @@ fn install_one(signal: c_int, before: &OnceCell<libc::sigaction>, handler: Handl
         }
     }
     // SAFETY: the action is complete and its handler has the signature that SA_SIGINFO asks for.
-    match unsafe { libc::sigaction(signal, &action, ptr::null_mut()) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
+    if unsafe { libc::sigaction(signal, &action, ptr::null_mut()) } != 0 {
+        return Err(io::Error::last_os_error());
     }
+    // Release: partner of the Acquires in `handles`.
+    has.store(true, Release);
+    Ok(())
+}
+
+/// The signals of a set, a bit each: what the kernel knows of it.
+fn word(set: &libc::sigset_t) -> u64 {
+    const { assert!(size_of::<libc::sigset_t>() >= size_of::<u64>()) };
+    // SAFETY: a set begins with the kernel's word of 64 signals, whatever libc has behind it.
+    unsafe { ptr::from_ref(set).cast::<u64>().read() }
+}
+
+/// A signal's bit.
+const fn bit(signal: c_int) -> u64 {
+    1 << (signal - 1)
+}
+
+/// Changes the thread's mask, by number: a library in between (that of `sim::preload`) may keep signals of the traps out of masks. What is asked of it here it has to
+/// be spared.
+fn mask(how: c_int, set: u64) {
+    // SAFETY: the kernel reads one word, of the size that it is told.
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, &raw const set, ptr::null_mut::<u64>(), size_of::<u64>()) };
 }
 
 fn action_of(signal: c_int) -> io::Result<libc::sigaction> {
@@ -590,15 +629,12 @@ fn raise(fault: Fault, cpu: &mut ucontext_t) -> bool {
         // SAFETY: takes a signal out of a set that the kernel wrote.
         unsafe { libc::sigdelset(&mut cpu.uc_sigmask, libc::SIGSEGV) };
     }
-    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: the set is emptied before it is used; the mask is restored by the return from the handler; the information is laid
-    // out as the kernel's and lives through the call, and a thread may send itself any.
+    // Until the return from the handler, which puts the mask back.
+    mask(libc::SIG_BLOCK, bit(libc::SIGSEGV));
+    // SAFETY: the information is laid out as the kernel's and lives through the call, and a thread may send itself any.
     unsafe {
-        libc::sigemptyset(set.as_mut_ptr());
-        libc::sigaddset(set.as_mut_ptr(), libc::SIGSEGV);
-        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), ptr::null_mut());
-        libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), libc::gettid(), libc::SIGSEGV, &raw const info);
-    }
+        libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), libc::gettid(), libc::SIGSEGV, &raw const info)
+    };
     // For the handler here, which is the next to get it if nobody has put another in its place.
     RAISED.set(Some(Raised { at: instruction(cpu), code, address }));
     true
@@ -607,16 +643,23 @@ fn raise(fault: Fault, cpu: &mut ucontext_t) -> bool {
 /// What is not ours goes where it would have gone.
 fn pass_on(signal: c_int, info: *mut siginfo_t, cpu: &mut ucontext_t) {
     Count::PassedOn.one();
-    let before = match signal {
-        libc::SIGILL => &BEFORE_SIGILL,
-        libc::SIGSEGV => &BEFORE_SIGSEGV,
-        _ => &BEFORE_SIGBUS,
-    };
-    let before = before.get().map_or((libc::SIG_DFL, 0), |action| (action.sa_sigaction, action.sa_flags));
-    // What this handler puts off, that one may not want to.
-    // SAFETY: a set that the kernel wrote.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &cpu.uc_sigmask, ptr::null_mut()) };
-    match before {
+    let Disposition { handler, flags, mask: while_it_runs } = behind::disposition(signal);
+    if flags & libc::SA_RESETHAND != 0 {
+        let _ = behind::replace(signal, Disposition::default()); // which is always there
+    }
+    // What this handler puts off, that one may not want to; and the other way round. Signals of the traps but its own stay open: it may submit.
+    let own = if flags & libc::SA_NODEFER == 0 { bit(signal) } else { 0 };
+    mask(libc::SIG_SETMASK, word(&cpu.uc_sigmask) | while_it_runs & !TRAPS | own);
+    // SAFETY: the kernel's information, for as long as the handler runs.
+    let was_sent = unsafe { (*info).si_code } <= 0;
+    match (handler, flags) {
+        (libc::SIG_IGN, _) if was_sent => {}
+        (libc::SIG_DFL, _) if was_sent => {
+            die_of(signal);
+            // It comes when this returns: until then it is blocked (see above: no flags go with the default).
+            // SAFETY: as above; a thread may send itself any.
+            unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), libc::gettid(), signal, info) };
+        }
         // The instruction is executed again when this returns, and then kills. (A fault that is ignored does, too.)
         (libc::SIG_DFL | libc::SIG_IGN, _) => die_of(signal),
         (handler, flags) if flags & libc::SA_SIGINFO != 0 => {
@@ -632,10 +675,14 @@ fn pass_on(signal: c_int, info: *mut siginfo_t, cpu: &mut ucontext_t) {
     }
 }
 
-/// From now on the signal kills the process.
+const TRAPS: u64 = bit(libc::SIGILL) | bit(libc::SIGSEGV) | bit(libc::SIGBUS);
+
+/// From now on the signal kills the process. By number, as [`mask`]: what is behind the traps is not meant.
 fn die_of(signal: c_int) {
-    // SAFETY: all zeroes is a valid action, and the default one.
-    let default: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: as said; the old action is not asked for.
-    unsafe { libc::sigaction(signal, &default, ptr::null_mut()) };
+    /// The kernel's `struct sigaction` of x86-64: handler, flags, restorer, mask.
+    static DEFAULT: [u64; 4] = [0; 4];
+    // SAFETY: all zeroes is the default action, which needs no restorer; the old one is not asked for.
+    unsafe {
+        libc::syscall(libc::SYS_rt_sigaction, signal, &raw const DEFAULT, ptr::null_mut::<u64>(), size_of::<u64>())
+    };
 }

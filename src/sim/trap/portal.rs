@@ -85,7 +85,6 @@ impl Trap {
 
 impl Trap {
     /// What the driver may submit with, although no cpu has stated it: for queues behind nodes of the traps.
-    #[allow(dead_code)] // for whoever opens the driver's queues
     pub(crate) fn instructions(self) -> Instructions {
         Instructions::of(&Capabilities::default().with_emulated_enqcmd())
     }
