@@ -122,7 +122,7 @@ impl Builder {
     }
 
     /// Where work queues are looked for. Default: where the kernel shows them, [`Places::default`]; for containers that see a host's `/sys` elsewhere, and
-    /// for [trees](crate::sim::dsa::tree) that a test has written. `TWOLANE_DSA_SYSFS` and `TWOLANE_DSA_DEV` override it.
+    /// for trees that a test has written (`sim::dsa::tree`, feature `sim`). `TWOLANE_DSA_SYSFS` and `TWOLANE_DSA_DEV` override it.
     pub fn dsa_places(mut self, places: Places) -> Self {
         self.offload.places = places;
         self
