@@ -1,5 +1,6 @@
 //! `twolane dsa-box` runs a program with modelled devices, tells what became of its descriptors whatever it died of, and leaves nothing behind.
 #![cfg(all(feature = "cli", feature = "sim", target_arch = "x86_64"))]
+#![allow(unsafe_code)] // between fork and exec
 
 mod box_run;
 
@@ -210,6 +211,14 @@ fn signals_reach_the_program_and_nothing_is_left() {
         command.arg("--").arg(program).args(["hang", "/dev/dsa/wq0.0"]).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A group of its own, as a shell gives a job: the terminal's interrupt goes to all of it.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        // Whoever runs the tests in the background may ignore it, and what is ignored stays so for programs in a box.
+        // SAFETY: between fork and exec, a system call.
+        unsafe {
+            std::os::unix::process::CommandExt::pre_exec(&mut command, || {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            })
+        };
         let mut running = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(running.stdout.take().unwrap()).read_line(&mut line).unwrap();
