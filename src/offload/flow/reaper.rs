@@ -322,8 +322,10 @@ impl Watched {
                 let here = page.slot(slot);
                 // In this order: the origin is that of the life that is seen, or of a later one, for which nothing is declared over.
                 let seen = here.look();
-                let silent =
-                    seen.is_live() && here.origin().is_child_of(batch) && page.memory.record(slot).status_byte() == 0;
+                let silent = seen.is_live()
+                    && here.origin().is_child_of(batch)
+                    && page.memory.record(slot).status_byte() == 0
+                    && here.look() == seen; // or the record may be of the slot's next life, and this one's was there
                 silent.then_some((slot, seen))
             })
         };

@@ -266,12 +266,13 @@ impl Core {
         match unsafe { close::submit_batch(page, queue, how.queue, batch, used) } {
             Submitted::Accepted => {}
             Submitted::Full => {
-                page.release(1 << batch);
                 for (at, slot) in numbers(used).enumerate() {
                     page.slot(slot).set_origin(Origin::alone(how.queue.index()));
                     // SAFETY: both are ours, in bounds and aligned; nothing was submitted.
                     unsafe { page.memory.descriptor(slot).copy_from_nonoverlapping(list.add(at), 1) };
                 }
+                // Only now: with the slot goes its list, and whoever has it next writes there.
+                page.release(1 << batch);
                 self.put_off(page, used);
             }
             Submitted::Dead(death) => {

@@ -22,7 +22,17 @@ impl Random {
 
 /// A device in a thread: it takes what comes, in any order and after any time, and faults now and then.
 fn device(device: Double, stop: Arc<AtomicBool>) -> thread::JoinHandle<()> {
+    /// Without a device all others wait for ever, and what it found would not be seen.
+    struct Found;
+    impl Drop for Found {
+        fn drop(&mut self) {
+            if thread::panicking() {
+                std::process::abort();
+            }
+        }
+    }
     thread::spawn(move || {
+        let _found = Found;
         let mut random = Random(0x1234_5678_9abc_def1);
         while !stop.load(Acquire) {
             if device.waiting().is_empty() {
