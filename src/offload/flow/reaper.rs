@@ -325,7 +325,7 @@ impl Watched {
                 let silent = seen.is_live()
                     && here.origin().is_child_of(batch)
                     && page.memory.record(slot).status_byte() == 0
-                    && here.look() == seen; // or the record may be of the slot's next life, and this one's was there
+                    && here.look().still_lives(seen); // or the record may be of the slot's next life, and this one's was there
                 silent.then_some((slot, seen))
             })
         };

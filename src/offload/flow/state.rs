@@ -80,6 +80,11 @@ impl Seen {
     pub(crate) fn is_live(self) -> bool {
         self.0 & PHASE == LIVE
     }
+    /// As it was seen before it is alive, whatever became of its holder.
+    #[inline]
+    pub(crate) fn still_lives(self, before: Self) -> bool {
+        self.is_live() && (self.0 ^ before.0) & LIFE_MASK == 0
+    }
     /// The holder left it to the reaper.
     #[inline]
     pub(crate) fn is_abandoned(self) -> bool {
