@@ -4,7 +4,7 @@
 //! cargo bench --features sim --bench offload_model [-- --out DIR] [--cells] [--worlds FROM..TO] [NAME...]
 //! ```
 //!
-//! Experiments by name: `crossover`, `batches`, `depth`, `submitters`, `devices`, `policies`; none named: all, in some minutes of cpu time (a hundred and fifty seconds of it were seen), nearly all of which `policies` takes. Each prints a table and
+//! Experiments by name: `crossover`, `batches`, `depth`, `submitters`, `devices`, `policies`; none named: all, in some minutes of cpu time, nearly all of which `policies` takes. Each prints a table and
 //! writes a chart (SVG) and CSV into DIR (`target/offload_model` if not given); `policies` prints the figures, last. `--cells` lists all its cells, not only those that fall short; `--worlds` has it play in
 //! worlds of other seeds.
 //!
