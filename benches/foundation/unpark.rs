@@ -26,7 +26,7 @@ use crate::common::seat::Seat;
 use crate::common::slots::SLOTS;
 use crate::common::stats::{median, quantile};
 use crate::common::witness::Witness;
-use crate::reference::wakes::{EpollWaiter, FutexWaiter, Note};
+use crate::reference::wakes::{EpollWaiter, FutexWaiter, Note, Waiter};
 
 /// Wakes of each kind in a slot: 3 x 14 x 1 ms is less than 50 ms.
 const WAKES: usize = 14;
@@ -41,55 +41,30 @@ const LOST: Duration = Duration::from_secs(1);
 const BOUND: Bound = Bound::AtMost(1.2);
 
 pub fn ratio_futex(machine: &Machine) -> Result<Figure, String> {
-    let waiters = [Arc::new(FutexWaiter::new()), Arc::new(FutexWaiter::new())];
-    let references = waiters.each_ref().map(|waiter| Reference {
-        note: &waiter.note,
-        wake: Box::new(|| waiter.wake()),
-        end: Box::new(|| waiter.end()),
-    });
-    let serve = waiters.each_ref().map(|waiter| {
-        let waiter = Arc::clone(waiter);
-        move || waiter.serve()
-    });
+    let references = [Arc::new(FutexWaiter::new()), Arc::new(FutexWaiter::new())];
     let poller = |note: Arc<Note>| Ok(poll_fn(move |_: &mut PollCx<'_>| answer(&note)).ring());
-    ratio(machine, "unpark_ratio_futex", references, serve, poller)
+    ratio(machine, "unpark_ratio_futex", references, poller)
 }
 
 pub fn ratio_epoll(machine: &Machine) -> Result<Figure, String> {
-    let waiters = [Arc::new(EpollWaiter::new()?), Arc::new(EpollWaiter::new()?)];
-    let references = waiters.each_ref().map(|waiter| Reference {
-        note: &waiter.note,
-        wake: Box::new(|| waiter.wake()),
-        end: Box::new(|| waiter.end()),
-    });
-    let serve = waiters.each_ref().map(|waiter| {
-        let waiter = Arc::clone(waiter);
-        move || waiter.serve()
-    });
+    let references = [Arc::new(EpollWaiter::new()?), Arc::new(EpollWaiter::new()?)];
     let silent = UdpSocket::bind("127.0.0.1:0").map_err(|error| format!("bind 127.0.0.1:0: {error}"))?;
     let poller = |note: Arc<Note>| {
         poll_fn(move |_: &mut PollCx<'_>| answer(&note))
             .fd(&silent)
             .map_err(|error| format!("a second descriptor: {error}"))
     };
-    ratio(machine, "unpark_ratio_epoll", references, serve, poller)
+    ratio(machine, "unpark_ratio_epoll", references, poller)
 }
 
 fn answer(note: &Note) -> Progress {
     if note.arrived() { Progress::Busy(1) } else { Progress::Idle }
 }
 
-struct Reference<'a> {
-    note: &'a Note,
-    wake: Box<dyn Fn() + 'a>,
-    end: Box<dyn Fn() + 'a>,
-}
-
-fn ratio<F>(
+fn ratio<F, W: Waiter>(
     machine: &Machine,
     name: &'static str,
-    references: [Reference<'_>; 2],
-    serve: [impl FnOnce() + Send + 'static; 2],
+    references: [Arc<W>; 2],
     poller: impl Fn(Arc<Note>) -> Result<PollFn<F>, String>,
 ) -> Result<Figure, String>
 where
@@ -97,8 +72,11 @@ where
 {
     let lanes = Lanes::start(builder().park_after(PARK_AFTER))?;
     let seats = [Seat::on(machine.poll)?, Seat::on(machine.poll)?];
-    let [first, second] = serve;
-    let serving = [seats[0].start(first), seats[1].start(second)];
+    let serve = |at: usize| {
+        let waiter = Arc::clone(&references[at]);
+        seats[at].start(move || waiter.serve())
+    };
+    let serving = [serve(0), serve(1)];
     let note = Arc::new(Note::new());
     let handle = lanes.runtime.spawn_poller(Where::Any, "woken", poller(Arc::clone(&note))?);
     let handle = handle.map_err(|error| error.to_string())?;
@@ -106,7 +84,7 @@ where
 
     let measured = measure(machine, &lanes, &seats, &references, &handle, &note);
 
-    references.iter().for_each(|reference| (reference.end)());
+    references.iter().for_each(|waiter| waiter.end());
     serving.into_iter().try_for_each(|serving| serving.wait())?;
     handle.stop();
     handle.join().map(drop).map_err(|error| error.to_string())?;
@@ -137,17 +115,17 @@ struct Wakes {
     slots: usize,
 }
 
-fn measure<R: Send + 'static>(
+fn measure<R: Send + 'static, W: Waiter>(
     machine: &Machine,
     lanes: &Lanes,
     seats: &[Seat],
-    references: &[Reference<'_>; 2],
+    references: &[Arc<W>; 2],
     handle: &PollerHandle<R>,
     note: &Note,
 ) -> Result<Wakes, String> {
     let threads = lanes.thread_ids().into_iter().chain(seats.iter().map(Seat::id)).chain([cpu::thread_id()]);
     let witness = Witness::new(machine.cpus(), threads);
-    let bare = |reference: &Reference<'_>| one(reference.note, &*reference.wake);
+    let bare = |waiter: &W| one(waiter.note(), &|| waiter.wake());
     let ours = || one(note, &|| handle.ring());
     let mut wakes = Wakes::default();
     one(note, &|| handle.ring())?; // the first finds a lane that has just adopted a poller

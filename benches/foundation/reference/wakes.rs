@@ -53,26 +53,40 @@ impl Note {
     }
 }
 
+/// A thread that blocks, and whoever wakes it.
+pub trait Waiter: Send + Sync + 'static {
+    fn note(&self) -> &Note;
+    fn wake(&self);
+    /// Blocks until woken, again and again.
+    fn serve(&self);
+    fn end(&self);
+}
+
 /// A thread blocked on a word.
 pub struct FutexWaiter {
     word: AtomicU32,
     over: AtomicBool,
-    pub note: Note,
+    note: Note,
 }
 
 impl FutexWaiter {
     pub fn new() -> Self {
         Self { word: AtomicU32::new(0), over: AtomicBool::new(false), note: Note::new() }
     }
+}
 
-    pub fn wake(&self) {
+impl Waiter for FutexWaiter {
+    fn note(&self) -> &Note {
+        &self.note
+    }
+
+    fn wake(&self) {
         // Release: publishes the stamp. Partner: the Acquire load in `serve`.
         self.word.fetch_add(1, Release);
         let _ = futex::wake(&self.word, futex::Flags::PRIVATE, 1); // fails only for words that are not mapped
     }
 
-    /// Blocks until woken, again and again.
-    pub fn serve(&self) {
+    fn serve(&self) {
         let mut seen = self.word.load(Acquire);
         while !self.over.load(Relaxed) {
             // Every error means: look again.
@@ -82,7 +96,7 @@ impl FutexWaiter {
         }
     }
 
-    pub fn end(&self) {
+    fn end(&self) {
         self.over.store(true, Relaxed);
         self.wake();
     }
@@ -93,7 +107,7 @@ pub struct EpollWaiter {
     bell: OwnedFd,
     set: OwnedFd,
     over: AtomicBool,
-    pub note: Note,
+    note: Note,
 }
 
 impl EpollWaiter {
@@ -105,13 +119,18 @@ impl EpollWaiter {
         epoll::add(&set, &bell, EventData::new_u64(0), EventFlags::IN | EventFlags::ET).map_err(said)?;
         Ok(Self { bell, set, over: AtomicBool::new(false), note: Note::new() })
     }
+}
 
-    pub fn wake(&self) {
+impl Waiter for EpollWaiter {
+    fn note(&self) -> &Note {
+        &self.note
+    }
+
+    fn wake(&self) {
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes()); // fails only when 2^64 wakes are unread
     }
 
-    /// Blocks until woken, again and again.
-    pub fn serve(&self) {
+    fn serve(&self) {
         let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 1];
         while !self.over.load(Relaxed) {
             // EINTR means: look again.
@@ -120,7 +139,7 @@ impl EpollWaiter {
         }
     }
 
-    pub fn end(&self) {
+    fn end(&self) {
         self.over.store(true, Relaxed);
         self.wake();
     }
