@@ -32,9 +32,12 @@ use crate::common::work::Gaps;
 const WINDOW: Duration = Duration::from_millis(10);
 /// One cell.
 const CELL: Duration = Duration::from_millis(5);
-/// Slots that saw sharing which are enough, and time after which it is given up: cpus that do not share will not begin to.
+/// Slots that saw sharing which are enough.
 const ENOUGH: usize = 2 * SIBLING_WINDOWS_MIN;
+/// Time after which it is given up where no slot saw sharing: cpus that do not share will not begin to.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The same where some did. Virtual cpus that float share a core for a few in a hundred slots of 45 ms: two minutes bring the thirty.
+const PATIENCE_FLOATING: Duration = Duration::from_secs(120);
 
 pub fn figures(machine: &Machine) -> Result<Vec<Figure>, String> {
     let lanes = Lanes::start(builder().etiquette(Etiquette::Balanced).relief(Relief::Always))?;
@@ -42,7 +45,7 @@ pub fn figures(machine: &Machine) -> Result<Vec<Figure>, String> {
     let mut prober = Prober::start(machine.compute, machine.poll).map_err(|error| error.to_string())?;
     let (mut seen, mut windows) = (Vec::new(), 0);
     let began = Instant::now();
-    while seen.len() < ENOUGH && began.elapsed() < PATIENCE {
+    while seen.len() < ENOUGH && began.elapsed() < if seen.is_empty() { PATIENCE } else { PATIENCE_FLOATING } {
         let measured = prober.around(WINDOW, || slot(&lanes, &seats, windows)).map_err(|error| error.to_string())?;
         windows += 1;
         if let (slot, Seen::Shared) = measured {
@@ -58,7 +61,9 @@ pub fn figures(machine: &Machine) -> Result<Vec<Figure>, String> {
     };
     Ok(vec![
         Figure::exact("sibling_windows_seen", seen.len() as f64, Bound::AtLeast(0.0))
-            .beside("windows_probed", windows as f64),
+            .beside("windows_probed", windows as f64)
+            .beside("neighbour_tight_to_idle", pace(&seen, |slot| slot.neighbour_tight / slot.neighbour_idle))
+            .beside("neighbour_lane_to_idle", pace(&seen, |slot| slot.neighbour_lane / slot.neighbour_idle)),
         figure("sibling_recovered", Bound::AtLeast(0.9), 1.0, recovered),
         figure("sibling_echo_loss_percent", Bound::AtMost(0.5), 0.0, echo_loss_percent),
     ])
@@ -79,6 +84,11 @@ fn recovered(slots: &[Slot]) -> f64 {
     let of = |what: fn(&Slot) -> f64| median(&slots.iter().map(what).collect::<Vec<f64>>());
     let (idle, tight, lane) = (of(|s| s.neighbour_idle), of(|s| s.neighbour_tight), of(|s| s.neighbour_lane));
     if idle > tight { (lane - tight) / (idle - tight) } else { f64::NAN }
+}
+
+/// The neighbour's pace against its pace beside an idle cpu, in the middle slot.
+fn pace(slots: &[Slot], of: fn(&Slot) -> f64) -> f64 {
+    median(&slots.iter().map(of).collect::<Vec<f64>>())
 }
 
 fn echo_loss_percent(slots: &[Slot]) -> f64 {
