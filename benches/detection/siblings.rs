@@ -1,18 +1,20 @@
 //! `sibling_windows_seen`, `sibling_recovered`, `sibling_echo_loss_percent`: where two cpus were seen to share a core, what does the neighbour of a waiting lane
 //! get back, and what does the echo lose?
 //!
-//! **Method.** Between two windows of the contention probe (`topology::probe`), a slot of five cells of 5 ms, each the first in its turn. *Neighbour*: independent
-//! multiplications on the compute lane's cpu, counted, while the poll lane's cpu (1) is idle, (2) polls tight by hand, (3) is a lane, preset `Balanced`, for
-//! which relief is always wanted; (2) and (3) have 20 000 events a second. *Echo*: (4) and (5) as 2 and 3, with an event in every call:
-//! how many go through. Only slots count between two windows that saw sharing.
+//! **Method.** Between two windows of the contention probe (`topology::probe`), a slot of six cells of 5 ms, each the first in its turn. *Neighbour*: independent
+//! multiplications on the compute lane's cpu, counted, while the poll lane's cpu (1) is idle, (2) polls tight by hand, (3) polls by hand with sixteen PAUSEs
+//! after each empty call, (4) is a lane, preset `Balanced`, for which relief is always wanted; (2) to (4) have 20 000 events a second. *Echo*: (5) and (6) as
+//! 2 and 4, but with a datagram to echo in every call, through the kernel's UDP: how many go through. Only slots count between two windows that saw sharing.
 //!
-//! **Reference.** Idle and tight, in the same slot.
+//! **Reference.** Idle and tight, in the same slot. Beside the first figure stands what the PAUSEs by hand recover: as much as the instruction gives on this
+//! cpu, whoever issues it.
 //!
 //! **Bounds.** The neighbour recovers 0.9 of what tight polling takes from it; the echo loses 0.5 percent against the loop by hand. Fewer than 30 windows
 //! that saw sharing: unresolved, and so where the neighbour loses nothing by tight polling.
 //!
 //! **Noise.** Every other slot against the rest.
 
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -30,6 +32,8 @@ use crate::common::work::Gaps;
 
 /// A window of the probe before and after each slot.
 const WINDOW: Duration = Duration::from_millis(10);
+/// PAUSEs by hand after an empty call: so many that nearly all of the time is PAUSE.
+const PAUSES_BY_HAND: u32 = 16;
 /// One cell.
 const CELL: Duration = Duration::from_millis(5);
 /// Slots that saw sharing which are enough.
@@ -61,62 +65,74 @@ pub fn figures(machine: &Machine) -> Result<Vec<Figure>, String> {
     };
     Ok(vec![
         Figure::exact("sibling_windows_seen", seen.len() as f64, Bound::AtLeast(0.0))
-            .beside("windows_probed", windows as f64)
-            .beside("neighbour_tight_to_idle", pace(&seen, |slot| slot.neighbour_tight / slot.neighbour_idle))
-            .beside("neighbour_lane_to_idle", pace(&seen, |slot| slot.neighbour_lane / slot.neighbour_idle)),
-        figure("sibling_recovered", Bound::AtLeast(0.9), 1.0, recovered),
+            .beside("windows_probed", windows as f64),
+        figure("sibling_recovered", Bound::AtLeast(0.9), 1.0, |slots| recovered(slots, |slot| slot.neighbour_lane))
+            .beside("recovered_by_hand", recovered(&seen, |slot| slot.neighbour_pauses))
+            .beside("tight_to_idle", pace(&seen, |slot| slot.neighbour_tight))
+            .beside("by_hand_to_idle", pace(&seen, |slot| slot.neighbour_pauses))
+            .beside("lane_to_idle", pace(&seen, |slot| slot.neighbour_lane)),
         figure("sibling_echo_loss_percent", Bound::AtMost(0.5), 0.0, echo_loss_percent),
     ])
 }
 
-/// What was counted in one slot: the neighbour's rounds, and events echoed, by what the poll lane's cpu does.
+/// What was counted in one slot: the neighbour's rounds, and datagrams echoed a millisecond, by what the poll lane's cpu does.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     neighbour_idle: f64,
     neighbour_tight: f64,
+    neighbour_pauses: f64,
     neighbour_lane: f64,
     echo_tight: f64,
     echo_lane: f64,
 }
 
-/// The part that the neighbour gets back of what tight polling takes from it. NaN if that is nothing.
-fn recovered(slots: &[Slot]) -> f64 {
-    let of = |what: fn(&Slot) -> f64| median(&slots.iter().map(what).collect::<Vec<f64>>());
-    let (idle, tight, lane) = (of(|s| s.neighbour_idle), of(|s| s.neighbour_tight), of(|s| s.neighbour_lane));
-    if idle > tight { (lane - tight) / (idle - tight) } else { f64::NAN }
-}
-
-/// The neighbour's pace against its pace beside an idle cpu, in the middle slot.
-fn pace(slots: &[Slot], of: fn(&Slot) -> f64) -> f64 {
+fn middle(slots: &[Slot], of: impl Fn(&Slot) -> f64) -> f64 {
     median(&slots.iter().map(of).collect::<Vec<f64>>())
 }
 
+/// The part that the neighbour gets back of what tight polling takes from it. NaN if that is nothing.
+fn recovered(slots: &[Slot], rounds: fn(&Slot) -> f64) -> f64 {
+    let (idle, tight) = (middle(slots, |slot| slot.neighbour_idle), middle(slots, |slot| slot.neighbour_tight));
+    if idle > tight { (middle(slots, rounds) - tight) / (idle - tight) } else { f64::NAN }
+}
+
+/// The neighbour's pace against its pace beside an idle cpu.
+fn pace(slots: &[Slot], rounds: fn(&Slot) -> f64) -> f64 {
+    middle(slots, |slot| rounds(slot) / slot.neighbour_idle)
+}
+
 fn echo_loss_percent(slots: &[Slot]) -> f64 {
-    median(&slots.iter().map(|slot| (1.0 - slot.echo_lane / slot.echo_tight) * 100.0).collect::<Vec<f64>>())
+    middle(slots, |slot| (1.0 - slot.echo_lane / slot.echo_tight) * 100.0)
 }
 
 fn slot(lanes: &Lanes, seats: &Seats, turn: u64) -> Result<Slot, String> {
     let mut slot = Slot::default();
     // No cell is always the first after the probe.
-    for cell in (0..5).map(|cell| (cell + turn) % 5) {
+    for cell in (0..6).map(|cell| (cell + turn) % 6) {
+        let over = Arc::new(AtomicBool::new(false));
+        let clocked = || Clocked::new(&over, turn);
         match cell {
             0 => slot.neighbour_idle = seats.compute.run(neighbour)?,
-            1 => slot.neighbour_tight = beside_hand(seats, MEAN_GAP_NS, turn)?.0,
-            2 => slot.neighbour_lane = beside_lane(lanes, seats, MEAN_GAP_NS, turn)?.0,
-            3 => slot.echo_tight = beside_hand(seats, 0.0, turn)?.1,
-            _ => slot.echo_lane = beside_lane(lanes, seats, 0.0, turn)?.1,
+            1 => slot.neighbour_tight = beside_hand(seats, &over, clocked(), 0)?.0,
+            2 => slot.neighbour_pauses = beside_hand(seats, &over, clocked(), PAUSES_BY_HAND)?.0,
+            3 => slot.neighbour_lane = beside_lane(lanes, seats, &over, clocked())?.0,
+            4 => slot.echo_tight = beside_hand(seats, &over, Datagrams::new(&over)?, 0)?.1,
+            _ => slot.echo_lane = beside_lane(lanes, seats, &over, Datagrams::new(&over)?)?.1,
         }
     }
     Ok(slot)
 }
 
-/// The neighbour's rounds and the echoes of a loop by hand.
-fn beside_hand(seats: &Seats, gap_ns: f64, seed: u64) -> Result<(f64, f64), String> {
-    let over = Arc::new(AtomicBool::new(false));
-    let mut echo = Echo::new(&over, gap_ns, seed);
+/// The neighbour's rounds, and what the loop by hand did a millisecond.
+fn beside_hand(seats: &Seats, over: &AtomicBool, mut work: impl Work, pauses: u32) -> Result<(f64, f64), String> {
     let polling = seats.poll.start(move || {
-        while echo.call() != Progress::Done {}
-        echo.rate()
+        loop {
+            match work.call() {
+                Progress::Done => return work.rate(),
+                Progress::Idle => (0..pauses).for_each(|_| std::hint::spin_loop()),
+                _ => {}
+            }
+        }
     });
     let rounds = seats.compute.run(neighbour);
     over.store(true, Relaxed);
@@ -124,14 +140,12 @@ fn beside_hand(seats: &Seats, gap_ns: f64, seed: u64) -> Result<(f64, f64), Stri
 }
 
 /// The same of a lane.
-fn beside_lane(lanes: &Lanes, seats: &Seats, gap_ns: f64, seed: u64) -> Result<(f64, f64), String> {
-    let over = Arc::new(AtomicBool::new(false));
-    let echo = Echo::new(&over, gap_ns, seed);
-    let poller = lanes.runtime.spawn_poller(Where::Any, "echo", echo).map_err(|error| error.to_string())?;
+fn beside_lane(lanes: &Lanes, seats: &Seats, over: &AtomicBool, work: impl Work) -> Result<(f64, f64), String> {
+    let poller = lanes.runtime.spawn_poller(Where::Any, "echo", Polled(work)).map_err(|error| error.to_string())?;
     let rounds = seats.compute.run(neighbour);
     over.store(true, Relaxed);
-    let echo = poller.join().map_err(|error| error.to_string())?;
-    Ok((rounds?, echo.rate()))
+    let Polled(work) = poller.join().map_err(|error| error.to_string())?;
+    Ok((rounds?, work.rate()))
 }
 
 /// Rounds in a cell: several chains of multiplications that do not wait for each other, so that the core's units are what they share.
@@ -151,38 +165,70 @@ fn neighbour() -> f64 {
     rounds as f64
 }
 
-/// Echoes packets of a cache line that come by the clock.
-struct Echo {
-    over: Arc<AtomicBool>,
-    gaps: Gaps,
-    every_call: bool,
-    next: u64,
-    began: u64,
-    ended: u64,
-    echoed: u64,
-    packet: [u64; 8],
+/// What the poll lane's cpu does, by hand and on a lane alike.
+trait Work: Send + 'static {
+    fn call(&mut self) -> Progress;
+    /// What it did a millisecond.
+    fn rate(&self) -> f64;
 }
 
-impl Echo {
-    /// `gap_ns` 0: one in every call.
-    fn new(over: &Arc<AtomicBool>, gap_ns: f64, seed: u64) -> Self {
-        let gaps = Gaps::new(gap_ns, seed);
-        let over = Arc::clone(over);
-        Self { over, gaps, every_call: gap_ns == 0.0, next: 0, began: 0, ended: 0, echoed: 0, packet: [1; 8] }
-    }
+struct Polled<W>(W);
 
+impl<W: Work> Poller for Polled<W> {
+    #[inline]
+    fn poll(&mut self, _: &mut PollCx<'_>) -> Progress {
+        self.0.call()
+    }
+}
+
+/// How long it has been going on, and how much was done.
+#[derive(Default)]
+struct Tally {
+    began: u64,
+    ended: u64,
+    done: u64,
+}
+
+impl Tally {
+    fn rate(&self) -> f64 {
+        self.done as f64 / ticks::ns_between(self.began, self.ended) * 1e6
+    }
+}
+
+/// Packets of a cache line that come by the clock.
+struct Clocked {
+    over: Arc<AtomicBool>,
+    gaps: Gaps,
+    next: u64,
+    packet: [u64; 8],
+    tally: Tally,
+}
+
+impl Clocked {
+    fn new(over: &Arc<AtomicBool>, seed: u64) -> Self {
+        Self {
+            over: Arc::clone(over),
+            gaps: Gaps::new(MEAN_GAP_NS, seed),
+            next: 0,
+            packet: [1; 8],
+            tally: Tally::default(),
+        }
+    }
+}
+
+impl Work for Clocked {
     #[inline]
     fn call(&mut self) -> Progress {
         let now = ticks::now();
-        if self.began == 0 {
-            self.began = now;
+        if self.tally.began == 0 {
+            self.tally.began = now;
             self.next = now + self.gaps.next();
         }
         if self.over.load(Relaxed) {
-            self.ended = now;
+            self.tally.ended = now;
             return Progress::Done;
         }
-        if !self.every_call && now < self.next {
+        if now < self.next {
             return Progress::Idle;
         }
         self.next += self.gaps.next();
@@ -190,19 +236,63 @@ impl Echo {
         let mut back = self.packet;
         back.swap(0, 1);
         self.packet = std::hint::black_box(back);
-        self.echoed += 1;
+        self.tally.done += 1;
         Progress::Busy(1)
     }
 
-    /// Echoes a microsecond.
     fn rate(&self) -> f64 {
-        self.echoed as f64 / ticks::ns_between(self.began, self.ended) * 1e3
+        self.tally.rate()
     }
 }
 
-impl Poller for Echo {
-    #[inline]
-    fn poll(&mut self, _: &mut PollCx<'_>) -> Progress {
-        self.call()
+/// A datagram there and back in every call: both ends are here, so that nothing but this cpu decides how many go through.
+struct Datagrams {
+    over: Arc<AtomicBool>,
+    client: UdpSocket,
+    server: UdpSocket,
+    tally: Tally,
+}
+
+impl Datagrams {
+    fn new(over: &Arc<AtomicBool>) -> Result<Self, String> {
+        let pair = || -> std::io::Result<(UdpSocket, UdpSocket)> {
+            let (client, server) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
+            client.connect(server.local_addr()?)?;
+            server.connect(client.local_addr()?)?;
+            for socket in [&client, &server] {
+                socket.set_nonblocking(true)?;
+            }
+            Ok((client, server))
+        };
+        let (client, server) = pair().map_err(|error| format!("no pair of UDP sockets on 127.0.0.1: {error}"))?;
+        Ok(Self { over: Arc::clone(over), client, server, tally: Tally::default() })
+    }
+
+    fn there_and_back(&self) -> std::io::Result<()> {
+        let mut packet = [1; 64];
+        self.client.send(&packet)?;
+        self.server.recv(&mut packet)?;
+        self.server.send(&packet)?;
+        self.client.recv(&mut packet)?;
+        Ok(())
+    }
+}
+
+impl Work for Datagrams {
+    fn call(&mut self) -> Progress {
+        if self.tally.began == 0 {
+            self.tally.began = ticks::now();
+        }
+        if self.over.load(Relaxed) {
+            self.tally.ended = ticks::now();
+            return Progress::Done;
+        }
+        // One that was lost on the way is not counted.
+        self.tally.done += u64::from(self.there_and_back().is_ok());
+        Progress::Busy(1)
+    }
+
+    fn rate(&self) -> f64 {
+        self.tally.rate()
     }
 }
