@@ -3,7 +3,7 @@
 //! Virtual machines often show every virtual cpu as a core of its own, whatever lies beneath; some let virtual cpus float
 //! over the threads of the host, so that two of them share a core at one time and not at another. A [`Probe`] finds out by
 //! contention. A thread on the first cpu does the same arithmetic over and over, in slots of 0.3 ms; meanwhile a thread on
-//! the second cpu, in random order, (a) is idle, (b) spins tight on a word, or (c) does that arithmetic too. Beside (c) the
+//! the second cpu, in random order, (a) is idle, (b) spins on a word, tight or with PAUSEs, or (c) does that arithmetic too. Beside (c) the
 //! first one gets about half done if they share the units of a core, and as much as ever if they do not.
 //!
 //! ```no_run
@@ -69,7 +69,7 @@ use std::time::{Duration, Instant};
 
 pub use duo::Prober;
 pub use error::ProbeError;
-pub use judge::{Doubt, Ratio, Seen, Verdict};
+pub use judge::{Doubt, GivenBack, Ratio, Seen, Verdict};
 
 /// Windows that saw sharing from which on a figure about siblings may be quoted; below, it is unresolved. Thirty: the median
 /// of so many has a confidence interval that leaves out the outer thirds.
@@ -167,6 +167,18 @@ impl Report {
         }
     }
 
+    /// What a tight spin takes from the first cpu, and what PAUSEs give back: what a lane's manners are worth here to a neighbour that
+    /// wants all integer units of its core. Of five windows that saw sharing, at least; `None` if there are fewer, or there is nothing to give back.
+    ///
+    /// How much a PAUSE gives back is the processor's affair, and other neighbours lose and regain other parts. One that waits for memory most of the time loses little.
+    #[must_use]
+    pub fn given_back(&self) -> Option<GivenBack> {
+        let paces = |of: fn(&Window) -> Option<f64>| -> Vec<f64> {
+            self.windows.iter().filter(|window| window.seen == Seen::Shared).filter_map(of).collect()
+        };
+        judge::given_back(&mut paces(|window| window.spin), &mut paces(|window| window.pauses))
+    }
+
     /// When the answer changed: each first window whose clear answer is not that of the last clear one before.
     #[must_use]
     pub fn changes(&self) -> Vec<&Window> {
@@ -206,6 +218,8 @@ pub struct Window {
     /// Pace beside a tight spin against pace beside idleness, the median; `None` if there is none. Part of the evidence, not
     /// of the decision: how much a spin without PAUSE takes from its sibling depends on the processor.
     pub spin: Option<f64>,
+    /// The same beside a spin with a PAUSE after each look.
+    pub pauses: Option<f64>,
     /// Rounds that count.
     pub rounds: usize,
     /// Rounds with a slot that was disturbed.
@@ -241,7 +255,7 @@ mod tests {
     use super::*;
 
     fn window(seen: Seen) -> Window {
-        Window { seen, at: Duration::ZERO, took: WINDOW, ratio: None, spin: None, rounds: 0, dropped: 0 }
+        Window { seen, at: Duration::ZERO, took: WINDOW, ratio: None, spin: None, pauses: None, rounds: 0, dropped: 0 }
     }
 
     #[test]

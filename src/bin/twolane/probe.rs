@@ -135,7 +135,7 @@ fn one_as_json(Probed { pair: Pair(first, second), stated, found }: &Probed) -> 
                 "at_ms": ms(window.at), "took_ms": ms(window.took), "seen": window.seen.name(),
                 "why": match window.seen { Seen::Unclear(doubt) => Some(doubt.to_string()), _ => None },
                 "ratio": window.ratio.map(|ratio| json!([ratio.low, ratio.median, ratio.high])),
-                "spin": window.spin, "rounds": window.rounds, "dropped": window.dropped,
+                "spin": window.spin, "pauses": window.pauses, "rounds": window.rounds, "dropped": window.dropped,
             })
         })
         .collect();
@@ -148,6 +148,7 @@ fn one_as_json(Probed { pair: Pair(first, second), stated, found }: &Probed) -> 
         "shared_windows": counts.shared,
         "separate_windows": counts.separate,
         "unclear_windows": counts.unclear,
+        "given_back": report.given_back().map(|back| json!({ "spin": back.spin, "pauses": back.pauses, "part": back.part })),
         "changes": report.changes().len(),
         "steal_percent": report.steal_percent,
         "took_ms": ms(report.took),

@@ -16,6 +16,7 @@ use super::pace::Pace;
 use super::switches::involuntary;
 use super::work::Work;
 use super::{END_MAX, LATE_MAX, ProbeError, START_MAX, WINDOW_MAX, WINDOW_MIN, Window, within};
+use crate::arch;
 use crate::topology::pin;
 
 /// Two threads on two cpus, ready to say for a stretch of time whether these share a core.
@@ -126,10 +127,17 @@ impl Prober {
         let judged = if asked { self.answer(end + LATE_MAX) } else { None };
         let judged = judged.unwrap_or_else(|| {
             std::thread::sleep(end.saturating_duration_since(Instant::now()));
-            Judgement { seen: Seen::Unclear(Doubt::Starved), ratio: None, spin: None, rounds: 0, dropped: 0 }
+            Judgement {
+                seen: Seen::Unclear(Doubt::Starved),
+                ratio: None,
+                spin: None,
+                pauses: None,
+                rounds: 0,
+                dropped: 0,
+            }
         });
-        let Judgement { seen, ratio, spin, rounds, dropped } = judged;
-        Ok(Window { seen, at: start - self.began, took: start.elapsed(), ratio, spin, rounds, dropped })
+        let Judgement { seen, ratio, spin, pauses, rounds, dropped } = judged;
+        Ok(Window { seen, at: start - self.began, took: start.elapsed(), ratio, spin, pauses, rounds, dropped })
     }
 
     /// Runs `slot` between two windows of that length, and says what both of them saw: [`Seen::Shared`] if the cpus shared a
@@ -191,14 +199,16 @@ type Lined<T> = crossbeam_utils::CachePadded<T>;
 enum Job {
     Idle,
     Spin,
+    /// Spins with a PAUSE after each look.
+    Pause,
     Work,
     Quit,
 }
 
 impl Job {
     /// Bits of an order that name a job.
-    const BITS: u32 = 2;
-    const ALL: [Self; 1 << Self::BITS] = [Self::Idle, Self::Spin, Self::Work, Self::Quit];
+    const BITS: u32 = 3;
+    const ALL: [Self; 5] = [Self::Idle, Self::Spin, Self::Pause, Self::Work, Self::Quit];
 }
 
 impl Orders {
@@ -217,7 +227,9 @@ impl Orders {
     fn taken(&self) -> (u64, Job) {
         // Relaxed: see `give`.
         let order = self.order.load(Ordering::Relaxed);
-        (order >> Job::BITS, Job::ALL[(order as usize) & (Job::ALL.len() - 1)])
+        let job = order & ((1 << Job::BITS) - 1);
+        // Nobody gives an order that is none.
+        (order >> Job::BITS, Job::ALL.get(job as usize).copied().unwrap_or(Job::Quit))
     }
 
     /// Whether the order has not changed. One load: the loop around it is the tight spin that is measured.
@@ -268,7 +280,8 @@ fn beside(orders: &Orders) {
         orders.answer.turn.store(turn, Ordering::Release);
         let before = involuntary();
         let undisturbed = match job {
-            Job::Spin => spin(orders, turn),
+            Job::Spin => spin(orders, turn, LOADS, || ()),
+            Job::Pause => spin(orders, turn, PAUSES, arch::pause),
             Job::Work => {
                 steps.clear();
                 let end = Instant::now() + ACTIVE_MAX;
@@ -282,17 +295,17 @@ fn beside(orders: &Orders) {
     }
 }
 
-/// Looks at the word again and again without a pause, as hand-written poll loops do. Returns whether it was let.
-fn spin(orders: &Orders, turn: u64) -> bool {
-    /// Loads between two looks at the clock, some tens of microseconds: few enough to end in time, and so many that what is
-    /// measured is the spin.
-    const LOADS: u32 = 50_000;
+/// Looks at the word again and again, as hand-written poll loops do, with nothing or a PAUSE between two looks; at the clock after so many of them.
+/// Returns whether it was let.
+#[inline]
+fn spin(orders: &Orders, turn: u64, looks: u32, between: impl Fn()) -> bool {
     let end = Instant::now() + ACTIVE_MAX;
     while Instant::now() < end {
-        for _ in 0..LOADS {
+        for _ in 0..looks {
             if !orders.stands(turn) {
                 return true;
             }
+            between();
         }
     }
     false
@@ -346,6 +359,7 @@ impl Timed {
                         round.idle = Some(step_ns);
                     }
                     Job::Spin => round.spin = Some(step_ns),
+                    Job::Pause => round.pauses = Some(step_ns),
                     Job::Work | Job::Quit => round.work = Some(step_ns),
                 }
             }
@@ -428,8 +442,8 @@ impl Drop for Quit {
     }
 }
 
-/// The order of a round's slots: one of six, by a generator with a fixed start. Random enough not to keep step with anything
-/// periodic.
+/// The order of a round's slots: one of twelve, by a generator with a fixed start. Random enough not to keep step with anything
+/// periodic. A round has a tight spin or one with PAUSEs: neither decides anything, so half of the rounds each do, and rounds stay short.
 #[derive(Debug)]
 struct Shuffle(u64);
 
@@ -444,7 +458,8 @@ impl Shuffle {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        let mut jobs = [Job::Idle, Job::Spin, Job::Work];
+        let spin = if self.0 >> 41 & 1 == 1 { Job::Spin } else { Job::Pause };
+        let mut jobs = [Job::Idle, spin, Job::Work];
         jobs.rotate_left((self.0 >> 8) as usize % 3);
         if self.0 >> 40 & 1 == 1 {
             jobs.swap(1, 2);
@@ -459,6 +474,11 @@ const SLOT: Duration = Duration::from_micros(300);
 const STEP: Duration = Duration::from_micros(15);
 /// Steps of a slot or a job that are noted: those of [`ACTIVE_MAX`], and half as many again.
 const STEPS_CAPACITY: usize = 2_000;
+/// Looks of a tight spin between two at the clock, some tens of microseconds: few enough to end in time, and so many that what is
+/// measured is the spin.
+const LOADS: u32 = 50_000;
+/// The same of a spin with PAUSEs, of which each takes 10 to 100 ns.
+const PAUSES: u32 = 500;
 /// The longest that the companion spins or works without another word. A slot takes a seventieth.
 const ACTIVE_MAX: Duration = Duration::from_millis(20);
 /// How long an answer is waited for. A wake takes 20 to 100 us here; a slot whose companion comes later is given up.
@@ -491,7 +511,7 @@ mod tests {
     fn every_order_of_slots_comes_up() {
         let mut shuffle = Shuffle::default();
         let seen: BTreeSet<String> = (0..200).map(|_| format!("{:?}", shuffle.next())).collect();
-        assert_eq!(seen.len(), 6, "{seen:?}");
+        assert_eq!(seen.len(), 12, "{seen:?}");
     }
 
     #[test]
@@ -540,7 +560,7 @@ mod tests {
                 let now = cpu_ns(NAME).unwrap();
                 Duration::from_nanos(now - std::mem::replace(&mut before, now))
             };
-            for job in [Job::Work, Job::Spin] {
+            for job in [Job::Work, Job::Spin, Job::Pause] {
                 // Left alone with its job, it ends by itself. Of ten times 20 ms, a very busy machine lets it have a twentieth.
                 let spent: Vec<Duration> = (0..10)
                     .map(|_| {

@@ -22,6 +22,12 @@ const FLOATING_WINDOWS_MIN: usize = 2;
 /// ... or this part of the clear ones, where there are few.
 const FLOATING_PART_MIN: f64 = 0.25;
 
+/// Windows that saw sharing, the least to say of them what PAUSEs give back. A window has one figure of each, so that five have a median that no single one makes.
+const GIVEN_BACK_WINDOWS_MIN: usize = 5;
+
+/// What a tight spin takes of the pace alone, the least of which a part can be told: below, the noise of a window is as large.
+const TAKEN_MIN: f64 = 0.03;
+
 /// Do two cpus share a core?
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
@@ -146,11 +152,24 @@ pub struct Ratio {
     pub high: f64,
 }
 
-/// One slot of each kind: nanoseconds that a step took on the first cpu, `None` where the slot was disturbed.
+/// What a spin takes from the other cpu of a core, and what PAUSEs in it give back, in the windows that saw sharing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct GivenBack {
+    /// Pace of the first cpu beside a tight spin, against its pace beside idleness; the median window.
+    pub spin: f64,
+    /// The same beside a spin with a PAUSE after each look.
+    pub pauses: f64,
+    /// What PAUSEs give back of what the tight spin takes: 1 all of it, 0 nothing, below 0 they take more.
+    pub part: f64,
+}
+
+/// One slot of each kind, a spin of one sort or the other: nanoseconds that a step took on the first cpu, `None` where the slot was disturbed or left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Round {
     pub idle: Option<f64>,
     pub spin: Option<f64>,
+    pub pauses: Option<f64>,
     pub work: Option<f64>,
 }
 
@@ -160,6 +179,7 @@ pub(super) struct Judgement {
     pub seen: Seen,
     pub ratio: Option<Ratio>,
     pub spin: Option<f64>,
+    pub pauses: Option<f64>,
     pub rounds: usize,
     pub dropped: usize,
 }
@@ -172,6 +192,7 @@ pub(super) fn window(rounds: &[Round], best_ns: f64) -> Judgement {
     let mut ratios = against_idle(|round| round.work);
     let counted = ratios.len();
     let spin = median::median(&mut against_idle(|round| round.spin));
+    let pauses = median::median(&mut against_idle(|round| round.pauses));
     let interval = median::interval(&mut ratios);
     let beside_work = median::median(&mut rounds.iter().filter_map(|round| round.work).collect::<Vec<f64>>());
     let seen = match interval {
@@ -184,7 +205,17 @@ pub(super) fn window(rounds: &[Round], best_ns: f64) -> Judgement {
         Some(Interval { low, high, .. }) => Seen::Unclear(Doubt::Between { low, high }),
     };
     let ratio = interval.map(|Interval { low, median, high }| Ratio { low, median, high });
-    Judgement { seen, ratio, spin, rounds: counted, dropped: rounds.len() - counted }
+    Judgement { seen, ratio, spin, pauses, rounds: counted, dropped: rounds.len() - counted }
+}
+
+/// What PAUSEs give back of what a tight spin takes from the first cpu, by the paces beside either, a window each that saw sharing. `None` where there are too few
+/// of either, or a tight spin takes next to nothing, which leaves nothing to give back.
+pub(super) fn given_back(beside_spin: &mut [f64], beside_pauses: &mut [f64]) -> Option<GivenBack> {
+    if beside_spin.len().min(beside_pauses.len()) < GIVEN_BACK_WINDOWS_MIN {
+        return None;
+    }
+    let (spin, pauses) = (median::median(beside_spin)?, median::median(beside_pauses)?);
+    (1.0 - spin >= TAKEN_MIN).then(|| GivenBack { spin, pauses, part: (pauses - spin) / (1.0 - spin) })
 }
 
 /// Judges a pair by its windows, each with the median of its ratio.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Doubt, Report, Verdict, Window};
+use super::{Doubt, GivenBack, Report, Verdict, Window};
 
 /// Changes that are told one by one; of more, only the number.
 const CHANGES_MAX: usize = 4;
@@ -59,10 +59,18 @@ impl fmt::Display for Report {
         writeln!(f, "  rounds    {kept} kept, {dropped} dropped as disturbed; steal {steal}")?;
         writeln!(
             f,
-            "  pace      beside work {}, beside a tight spin {}",
+            "  pace      beside work {}, beside a tight spin {}, beside PAUSEs {}",
             range(self, |window| window.ratio.map(|ratio| ratio.median)),
-            range(self, |window| window.spin)
+            range(self, |window| window.spin),
+            range(self, |window| window.pauses)
         )?;
+        if let Some(GivenBack { spin, pauses, part }) = self.given_back() {
+            writeln!(
+                f,
+                "  manners   where shared, {spin:.2} beside a tight spin and {pauses:.2} beside PAUSEs: {:.0} % given back of what the spin takes",
+                part * 100.0
+            )?;
+        }
         let changes = self.changes();
         if !changes.is_empty() {
             let told: Vec<String> = changes
@@ -100,6 +108,7 @@ mod tests {
             took: Duration::from_millis(50),
             ratio: Some(Ratio { low: median, median, high: median }),
             spin: Some(0.8),
+            pauses: Some(0.9),
             rounds: 40,
             dropped: 2,
         };
@@ -118,10 +127,13 @@ mod tests {
 cpus 2 and 5  floating: shared in 1 of the 3 windows that have an answer
   windows   1 shared, 2 separate, 0 unclear, in 0.2 s
   rounds    120 kept, 6 dropped as disturbed; steal 1.2 %
-  pace      beside work 0.51 to 1.00, beside a tight spin 0.80 to 0.80
+  pace      beside work 0.51 to 1.00, beside a tight spin 0.80 to 0.80, beside PAUSEs 0.90 to 0.90
   changes   separate at 0.05 s
 ";
         assert_eq!(report.to_string(), want);
+        let siblings = Report { windows: vec![window(0, Seen::Shared, 0.51); 5], ..report.clone() };
+        let manners = "manners   where shared, 0.80 beside a tight spin and 0.90 beside PAUSEs: 50 % given back of what the spin takes";
+        assert!(siblings.to_string().contains(manners), "{siblings}");
         let nothing = Report { windows: Vec::new(), steal_percent: None, ..report };
         assert!(
             nothing.to_string().contains("beside work not known") && nothing.to_string().contains("steal not known")

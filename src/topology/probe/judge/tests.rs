@@ -18,11 +18,16 @@ impl Noise {
     }
 }
 
-/// So many rounds in which work beside slows to `ratio` and a spin to `spin`, each slot off by `noise` at most.
+/// So many rounds in which work beside slows to `ratio` and a spin to `spin`, in every other round, or half of that where it has PAUSEs, each slot off by `noise` at most.
 fn rounds(count: usize, ratio: f64, spin: f64, noise: f64) -> Vec<Round> {
     let mut source = Noise(0xD1B5_4A32_D192_ED03);
     let mut step = |ratio: f64| Some(ALONE_NS / ratio * (1.0 + noise * source.next()));
-    (0..count).map(|_| Round { idle: step(1.0), spin: step(spin), work: step(ratio) }).collect()
+    let half_way = f64::midpoint(spin, 1.0);
+    let mut round = |turn: usize| {
+        let (spin, pauses) = if turn % 2 == 0 { (step(spin), None) } else { (None, step(half_way)) };
+        Round { idle: step(1.0), spin, pauses, work: step(ratio) }
+    };
+    (0..count).map(&mut round).collect()
 }
 
 #[test]
@@ -56,6 +61,7 @@ fn the_evidence_comes_with_the_answer() {
     let ratio = judged.ratio.unwrap();
     assert!(ratio.low <= ratio.median && ratio.median <= ratio.high && (ratio.median - 0.5).abs() < 0.01, "{ratio:?}");
     assert!(judged.spin.is_some_and(|spin| (spin - 0.8).abs() < 0.01), "{judged:?}");
+    assert!(judged.pauses.is_some_and(|pauses| (pauses - 0.9).abs() < 0.01), "{judged:?}");
 }
 
 /// A slot that was stopped takes its round with it, and nothing else.
@@ -150,4 +156,24 @@ fn between_two_windows_only_what_both_saw() {
     for (before, after, want) in table {
         assert_eq!(before.and(after), want, "{before:?}, {after:?}");
     }
+}
+
+#[test]
+fn what_pauses_give_back() {
+    let of = |spin: &[f64], pauses: &[f64]| given_back(&mut spin.to_vec(), &mut pauses.to_vec());
+    let parts = [
+        ("half", [0.6; 5], [0.8; 5], Some(0.5)),
+        ("all", [0.84; 5], [1.0; 5], Some(1.0)),
+        ("one window is off", [0.6, 0.6, 0.6, 0.6, 0.1], [0.8, 0.8, 0.8, 0.8, 3.0], Some(0.5)),
+        ("nothing", [0.6; 5], [0.6; 5], Some(0.0)),
+        ("they take more", [0.6; 5], [0.5; 5], Some(-0.25)),
+        ("a spin takes nothing", [0.98; 5], [1.0; 5], None),
+    ];
+    for (what, spin, pauses, want) in parts {
+        let got = of(&spin, &pauses).map(|given_back| given_back.part);
+        assert!(got.is_some() == want.is_some(), "{what}: {got:?}");
+        assert!(got.zip(want).is_none_or(|(got, want)| (got - want).abs() < 1e-9), "{what}: {got:?}");
+    }
+    assert_eq!(of(&[0.6; 4], &[0.8; 9]), None, "too few windows with a tight spin");
+    assert_eq!(of(&[0.6; 9], &[0.8; 4]), None, "too few windows with PAUSEs");
 }
