@@ -4,6 +4,7 @@ use super::current::Doing;
 use super::kinds;
 use super::lend::{self, Offer};
 use super::worker::{Woken, Worker};
+use crate::arch;
 use crate::poll::{AnyPoller, PollCx, Progress, Sweep, Swept};
 use crate::task::{Runnable, memory};
 use crate::wait::clock::Ticks;
@@ -21,6 +22,9 @@ const LEND_PAUSE_NS: u64 = 1_000_000;
 const PREEMPTED_TIMES: u64 = 4;
 /// See [`PREEMPTED_TIMES`]: 20 us.
 const PREEMPTED_NS: u64 = 20_000;
+/// Of so many waits of one PAUSE, one is timed. A PAUSE that became another is found out after 32 such in a row, some 0.2 ms, and the looks at the clock are a
+/// hundredth of what they were.
+const PAUSES_A_TIMED_ONE: u32 = 64;
 /// A shared lane looks at other lanes' queues every so many turns: each look costs a line a lane.
 const SHARED_STEAL_TURNS: u32 = 16;
 
@@ -200,14 +204,27 @@ impl Worker {
             counters.busy_passes.add(1);
             counters.events.add(swept.events.into());
         }
-        if took > self.max_added && self.pollers.len() > 1 {
-            counters.misses_slow_poller.add(1);
+        if took > self.max_added {
+            self.late_pass(took);
         }
+        self.untimed = false;
         if swept.ended {
             self.count_panics(swept.panics);
             self.pollers_changed();
         }
         swept
+    }
+
+    /// A pass took longer than anything may make events wait.
+    #[cold]
+    fn late_pass(&mut self, took: u64) {
+        let counters = &self.own().counters;
+        if self.untimed && took > self.clock.ticks_from_ns(PREEMPTED_NS) {
+            // The stretch begins with a PAUSE that was not timed: whichever of both the cpu was taken from, the pollers did not choose it.
+            counters.misses_preempted.add(1);
+        } else if self.pollers.len() > 1 {
+            counters.misses_slow_poller.add(1);
+        }
     }
 
     #[inline]
@@ -230,7 +247,10 @@ impl Worker {
                     if relief_wanted { &counters.over_budget } else { &counters.relief_withheld }.add(1);
                 }
             }
-            Step::Doze { ticks } => self.doze(ticks, Wait::Doze),
+            Step::Doze { ticks } => match self.waiter.one_pause(ticks) {
+                Some(pause) => self.pause_once(ticks, pause),
+                None => self.doze(ticks, Wait::Doze),
+            },
             Step::Watch { ticks } => self.doze(ticks, Wait::Watch),
             Step::Yield => self.step_aside(),
             Step::Park { until } => self.park(until),
@@ -260,6 +280,30 @@ impl Worker {
         if took > self.max_added {
             counters.misses_aside.add(1);
         }
+    }
+
+    /// A doze of one PAUSE, which takes `pause` ticks. Two looks at the clock, and what is made of them, would take as long again, and events wait for that: so only
+    /// one in [`PAUSES_A_TIMED_ONE`] is timed, and the others end when a PAUSE should. What one takes beyond that is the next pass's.
+    fn pause_once(&mut self, ticks: u64, pause: u64) {
+        self.pauses = self.pauses.wrapping_add(1);
+        if self.pauses % PAUSES_A_TIMED_ONE == 0 {
+            return self.doze(ticks, Wait::Doze);
+        }
+        self.flush_before_wait();
+        let unquiet = self.pollers.lone_peek().is_some_and(|peek| !peek.is_quiet());
+        if unquiet && !std::mem::replace(&mut self.unquiet, true) {
+            return; // as in `doze`
+        }
+        if self.me.doorbell.epoch() != self.seen {
+            self.woken = Some(Woken { rung: true, watched: false });
+        } else {
+            arch::pause();
+            self.ledger.add(Time::Doze, pause);
+            self.stamp = self.stamp.after(pause);
+            self.untimed = true;
+        }
+        self.controller.paused(ticks);
+        self.own().counters.dozes.add(1);
     }
 
     /// Waits in user mode. The doorbell ends it, or the word of the only poller.

@@ -95,6 +95,10 @@ pub(crate) struct Worker {
     pub(super) called: bool,
     /// No lending before then: the last task on offer was not short.
     pub(super) lend_from: Ticks,
+    /// Waits of one PAUSE so far.
+    pub(super) pauses: u32,
+    /// The last of them ended when it should have, for all anybody knows: the stretch that is not booked yet began with it.
+    pub(super) untimed: bool,
     /// `max_added` in ticks.
     pub(super) max_added: u64,
 }
@@ -209,6 +213,8 @@ impl Worker {
             parked: None,
             called: false,
             lend_from: Ticks::default(),
+            pauses: 0,
+            untimed: false,
             max_added: ticks(settings.wait.max_added),
             cx,
             shared,

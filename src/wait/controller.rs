@@ -266,6 +266,8 @@ struct Bounds {
     kappa: u64,
     pause: u64,
     preempted_min: u64,
+    /// [`LOOK_NS`].
+    look: u64,
     fruitless_idle_max: u64,
     park_entry: u64,
     /// Two passes further apart than this, without a park between them, are not to be explained.
@@ -301,7 +303,10 @@ const WAKE_UNKNOWN_NS: u64 = 100_000;
 const FRUITLESS_IDLE_MAX_NS: u64 = 100_000_000;
 /// 1 s: no pass and no doze takes so long, unless the machine stood still.
 const LEAP_NS: u64 = 1_000_000_000;
-/// A doze is slow if it takes more than so many times what was asked...
+/// 40 ns: what a lane does around a wait, two looks at the clock among it, 20 ns where it was measured. A single PAUSE takes as long: without this, each
+/// of them looks slow.
+const LOOK_NS: u64 = 40;
+/// A doze is slow if it takes more than so many times what was asked, and [`LOOK_NS`]...
 const SLOW_TIMES: u64 = 2;
 /// ... and so many slow ones in a row are no accident.
 const SLOW_DOZES: u32 = 32;
@@ -343,6 +348,7 @@ impl Controller {
             kappa: if duty < 100 { (duty << KAPPA_FRACTION) / (100 - duty) } else { u64::MAX },
             pause: pause_ticks.max(1),
             preempted_min: rate.ticks_from_ns(PREEMPTED_MIN_NS),
+            look: rate.ticks_from_ns(LOOK_NS),
             fruitless_idle_max: rate.ticks_from_ns(FRUITLESS_IDLE_MAX_NS).max(park_after),
             park_entry: rate.ticks_from_ns(PARK_ENTRY_NS),
             leap: rate.ticks_from_ns(LEAP_NS),
@@ -483,7 +489,7 @@ impl Controller {
             self.carry = if asked - took < self.bounds.pause { asked - took } else { 0 };
         }
         let beyond = took - chosen;
-        let slow = took > asked.saturating_mul(SLOW_TIMES)
+        let slow = took > asked.saturating_mul(SLOW_TIMES).saturating_add(self.bounds.look)
             && took <= self.bounds.preempted_min.max(asked.saturating_mul(PREEMPTED_TIMES));
         self.slow_dozes = if slow { self.slow_dozes + 1 } else { 0 };
         if self.slow_dozes >= SLOW_DOZES {
@@ -495,6 +501,21 @@ impl Controller {
         self.last.charge = match self.bounds.charge {
             Charge::Expected => chosen / 2,
             Charge::Strict => chosen,
+        };
+    }
+
+    /// A doze that was one PAUSE, which nobody timed: taken to be as long as a PAUSE is known to be, charged so, and nothing is learnt from it. Now and then
+    /// one has to be timed, and told by [`dozed`](Self::dozed): by those it is found out if PAUSE is another here.
+    #[inline]
+    pub(crate) fn paused(&mut self, asked: u64) {
+        let took = self.bounds.pause;
+        if let Some(short) = asked.checked_sub(took) {
+            self.carry = short.min(took - 1);
+        }
+        self.last.took = took;
+        self.last.charge = match self.bounds.charge {
+            Charge::Expected => took / 2,
+            Charge::Strict => took,
         };
     }
 

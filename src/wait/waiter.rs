@@ -128,6 +128,13 @@ impl Waiter {
         self.means.monitors
     }
 
+    /// What a doze of so many ticks takes, if that is one PAUSE and no instruction is better: short enough to be done without a look at the clock.
+    #[inline]
+    pub(crate) fn one_pause(&self, ticks: u64) -> Option<u64> {
+        let one = ticks < 2 * self.pause && choose(ticks, &self.means, false) == How::Pauses;
+        one.then_some(self.pause)
+    }
+
     /// Ticks between two looks for news in a doze of PAUSEs, at most: what leaving one takes.
     pub(crate) fn look_every(&self) -> u64 {
         self.slice.saturating_mul(self.pause)
@@ -278,6 +285,14 @@ mod tests {
 
     fn with_pause(pause: u64) -> Waiter {
         Waiter::new(pause, NO_LIMITS, Means::PAUSE)
+    }
+
+    #[test]
+    fn what_one_pause_does_is_told_apart() {
+        let waiter = with_pause(42);
+        for (ticks, want) in [(1, Some(42)), (42, Some(42)), (83, Some(42)), (84, None), (1_000, None)] {
+            assert_eq!(waiter.one_pause(ticks), want, "{ticks}");
+        }
     }
 
     #[test]
