@@ -247,7 +247,7 @@ fn a_deadline_meets_a_drop_and_a_late_record() {
         scene.complete();
         let seen = scene.slot.look();
         assert_eq!(seen.phase(), Phase::Quarantined);
-        scene.carry_out(scene.slot.late(seen), true);
+        scene.carry_out(scene.slot.late(seen, false), true);
         assert_eq!(scene.dropped.load(Relaxed), 1);
         scene.assert_over();
     });

@@ -38,7 +38,7 @@ pub struct CopyCounts {
     pub abandoned: u64,
     /// Operations given up that may still run: their buffers stay until the process ends. A no-op counts as well by which a queue was asked whether it lives, if it was not answered.
     pub quarantined: u64,
-    /// Of those: answered after all.
+    /// Of those: answered after all, or told by their batch that they did not run.
     pub late: u64,
     /// Operations on borrowed memory that were not answered, and whose queue was closed and drained.
     pub closed: u64,

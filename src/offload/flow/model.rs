@@ -266,8 +266,8 @@ impl Slot {
         ))
     }
 
-    pub fn late(&self, seen: Seen) -> Outcome {
-        outcome(self.0.late(seen.0))
+    pub fn late(&self, seen: Seen, unrun: bool) -> Outcome {
+        outcome(self.0.late(seen.0, unrun))
     }
 }
 

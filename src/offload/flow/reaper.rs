@@ -230,7 +230,7 @@ impl Sweeper {
         self.asked.retain(is_suspect);
         let mut fresh = Vec::new();
         for watched in &mut self.pages {
-            watched.look_for_late();
+            watched.look_for_late(swept);
             watched.look_for_stuck(core, swept);
             watched.look_at_deadlines(core, now, expired, &mut self.asked, swept);
             if let Some(seat) = watched.seat.filter(|_| watched.is_worn() && !core.is_closed()) {
@@ -311,7 +311,8 @@ impl Watched {
         false
     }
 
-    /// The record of a batch is there. Its children's records were written before it, so a child without one has none to come.
+    /// The record of a batch is there. Its children's records were written before it, so a child without one has none to come. That holds for those as well that were
+    /// given up before: they count among what is missing, and are given back if they did not run.
     fn finish_batch(&mut self, batch: u32, swept: &mut Swept) {
         let page = self.page;
         let Some(record) = page.memory.record(batch).record() else { return };
@@ -322,7 +323,7 @@ impl Watched {
                 let here = page.slot(slot);
                 // In this order: the origin is that of the life that is seen, or of a later one, for which nothing is declared over.
                 let seen = here.look();
-                let silent = seen.is_live()
+                let silent = matches!(seen.phase(), Phase::Live | Phase::Quarantined)
                     && here.origin().is_child_of(batch)
                     && page.memory.record(slot).status_byte() == 0
                     && here.look().still_lives(seen); // or the record may be of the slot's next life, and this one's was there
@@ -338,7 +339,11 @@ impl Watched {
             false => Over::Quarantined,
         };
         for (slot, seen) in missing() {
-            self.end(slot, seen, over, swept);
+            match (seen.phase(), over) {
+                (Phase::Quarantined, Over::Unrun) => self.late(slot, seen, true),
+                (Phase::Quarantined, _) => {}
+                _ => self.end(slot, seen, over, swept),
+            }
         }
     }
 
@@ -358,7 +363,7 @@ impl Watched {
     }
 
     /// Records of operations that were given up.
-    fn look_for_late(&mut self) {
+    fn look_for_late(&mut self, swept: &mut Swept) {
         let page = self.page;
         for slot in numbers(self.quarantined) {
             let here = page.slot(slot);
@@ -370,14 +375,24 @@ impl Watched {
             if page.memory.record(slot).status_byte() == 0 {
                 continue;
             }
-            let origin = here.origin();
-            let outcome = here.late(seen);
-            if outcome.mine {
-                self.quarantined &= !(1 << slot);
-                page.counters.late.add(u64::from(is_counted(here, seen)));
+            if seen.is_batch() {
+                self.finish_batch(slot, swept);
             }
-            page.carry_out(slot, origin, outcome);
+            self.late(slot, seen, false);
         }
+    }
+
+    /// An operation that was given up has its record, or (`unrun`) did not run, and will not: whatever was kept for it is given back.
+    fn late(&mut self, slot: u32, seen: Seen, unrun: bool) {
+        let page = self.page;
+        let here = page.slot(slot);
+        let origin = here.origin();
+        let outcome = here.late(seen, unrun);
+        if outcome.mine {
+            self.quarantined &= !(1 << slot);
+            page.counters.late.add(u64::from(is_counted(here, seen)));
+        }
+        page.carry_out(slot, origin, outcome);
     }
 
     /// What waits for room that does not come is given back: it did not run. A queue that has no room although nothing of ours is in it has died.

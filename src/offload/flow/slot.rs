@@ -264,9 +264,9 @@ impl Slot {
         self.carry_out(self.state.over(seen, over))
     }
 
-    /// *Late*: the record of an operation that was given up.
-    pub(crate) fn late(&self, seen: Seen) -> Outcome {
-        self.carry_out(self.state.late(seen))
+    /// *Late*: the record of an operation that was given up, or its batch's, by which it did not run.
+    pub(crate) fn late(&self, seen: Seen, unrun: bool) -> Outcome {
+        self.carry_out(self.state.late(seen, unrun))
     }
 
     fn carry_out(&self, ended: Ended) -> Outcome {

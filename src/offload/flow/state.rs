@@ -80,10 +80,10 @@ impl Seen {
     pub(crate) fn is_live(self) -> bool {
         self.0 & PHASE == LIVE
     }
-    /// As it was seen before it is alive, whatever became of its holder.
+    /// As it was seen before it is alive, or was given up, whatever became of its holder.
     #[inline]
     pub(crate) fn still_lives(self, before: Self) -> bool {
-        self.is_live() && (self.0 ^ before.0) & LIFE_MASK == 0
+        (self.0 ^ before.0) & (PHASE | LIFE_MASK) == 0
     }
     /// The holder left it to the reaper.
     #[inline]
@@ -286,15 +286,16 @@ impl StateWord {
         true
     }
 
-    /// *Late*: the record of an operation that was given up was written after all.
-    pub(crate) fn late(&self, seen: Seen) -> Ended {
+    /// *Late*: the record of an operation that was given up was written after all; or that of its batch, which tells that it did not run (`unrun`).
+    pub(crate) fn late(&self, seen: Seen, unrun: bool) -> Ended {
+        let phase = if unrun { UNRUN } else { SETTLED };
         let mut word = seen.0;
         loop {
             if word & PHASE != QUARANTINED || word & LIFE_MASK != seen.0 & LIFE_MASK {
                 return Ended::NotMine;
             }
             let abandoned = word & ABANDONED != 0;
-            let next = if abandoned { word & LIFE_MASK | HELD } else { word & !PHASE | SETTLED };
+            let next = if abandoned { word & LIFE_MASK | HELD } else { word & !PHASE | phase };
             // Acquire: what was left; partner is the Release in `abandon`. Release: as in `over`.
             match self.0.compare_exchange_weak(word, next, AcqRel, Acquire) {
                 Ok(_) => return if abandoned { Ended::Drop } else { Ended::Quietly },

@@ -59,6 +59,8 @@ pub(super) enum Do {
     Status(Status),
     /// Of a batch: the first so many children, then a fault of the list.
     Children(u32),
+    /// Of a batch: nothing more, and a fault of the list after the first so many children.
+    Told(u32),
 }
 
 impl Double {
@@ -151,14 +153,15 @@ pub(super) fn carry_out(descriptor: &Descriptor, what: Do) {
         (_, Opcode::BATCH) => {
             let list = descriptor.value(layout::LIST) as usize as *const Descriptor;
             let count = descriptor.value(layout::COUNT) as u32;
-            let done = match what {
-                Do::Children(done) => {
-                    record.status_byte = Status::BATCH_PAGE_FAULT.code();
-                    done
-                }
-                _ => count,
+            let (done, told) = match what {
+                Do::Children(done) => (done, done),
+                Do::Told(told) => (0, told),
+                _ => (count, count),
             };
-            record.completed = done;
+            if told < count {
+                record.status_byte = Status::BATCH_PAGE_FAULT.code();
+            }
+            record.completed = told;
             for at in (0..done).rev() {
                 // SAFETY: the list stays until the batch's record is written, which is later.
                 carry_out(unsafe { &*list.add(at as usize) }, Do::All);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::offload::Failure;
-use crate::offload::dsa::abi::Opcode;
+use crate::offload::dsa::abi::{Opcode, layout};
 use crate::offload::dsa::portal::Death;
 use crate::offload::dsa::queue::Condition;
 
@@ -169,4 +169,52 @@ fn a_whole_batch_that_is_lost_is_quarantined_with_its_list() {
     scene.device.run();
     pass(&mut scene, TIMEOUT);
     scene.assert_clean();
+}
+
+#[test]
+fn what_a_batch_did_not_run_is_given_back_although_it_was_given_up() {
+    let mut scene = Scene::new();
+    let mut copies = scene.many(4, 64);
+    copies.iter_mut().for_each(Copying::assert_pending);
+    let batch = scene.device.lose();
+    pass(&mut scene, TIMEOUT * 3);
+    assert_eq!(scene.totals().quarantined, 5, "the children, and what the queue was asked");
+    quarantined(&mut copies[3]);
+    drop(copies.pop());
+    // The device was slow, and stops after the first child: the list could not be read any further.
+    double::carry_out(&batch, Do::Children(1));
+    scene.device.run();
+    pass(&mut scene, TIMEOUT);
+    assert_eq!(scene.totals().late, 5, "one has a record, and its batch's says of three that they did not run");
+    copies[0].assert_done();
+    for copy in &mut copies[1..] {
+        assert!(
+            matches!(copy.poll(), Poll::Ready(Settled::OnCpu { .. }) | Poll::Pending),
+            "the queue is dead: its holder carries it out"
+        );
+    }
+    drop(copies);
+    scene.device.run();
+    pass(&mut scene, TIMEOUT);
+    scene.assert_clean();
+}
+
+/// By the batch's count one of two without a record ran, and its record is lost: which of both, nobody knows.
+#[test]
+fn what_a_batch_may_have_run_stays_given_up() {
+    let mut scene = Scene::new();
+    let mut copies = scene.many(4, 64);
+    copies.iter_mut().for_each(Copying::assert_pending);
+    let batch = scene.device.lose();
+    let list = batch.value(layout::LIST) as usize as *const crate::offload::dsa::abi::Descriptor;
+    // SAFETY: the list stays until the batch's record is written.
+    let children = unsafe { [*list, *list.add(1)] };
+    children.iter().for_each(|child| double::carry_out(child, Do::All));
+    pass(&mut scene, TIMEOUT * 3);
+    assert_eq!(scene.totals().quarantined, 3, "two, and what the queue was asked");
+    double::carry_out(&batch, Do::Told(3));
+    pass(&mut scene, TIMEOUT);
+    assert_eq!(scene.totals().late, 0);
+    copies[..2].iter_mut().for_each(Copying::assert_done);
+    copies[2..].iter_mut().for_each(quarantined);
 }
