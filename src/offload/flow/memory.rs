@@ -143,6 +143,16 @@ impl Memory {
         }
     }
 
+    /// As [`clear`](Self::clear), of as much of it as matters to a plain copy or a batch, in one store: the status, and what is beside it. The device writes the rest whenever
+    /// it is read, with a fault, and the result of neither means anything.
+    #[inline(always)]
+    pub(crate) fn clear_status(record: &CompletionSlot) {
+        let words = std::ptr::from_ref(record).cast::<AtomicU64>();
+        // SAFETY: as in `clear`; the first of its words.
+        // Relaxed: as there.
+        unsafe { &*words }.store(0, Ordering::Relaxed);
+    }
+
     /// The descriptor of a slot. Whoever dereferences it is the slot's holder, or has its bit from the backlog.
     #[inline]
     pub(crate) fn descriptor(&self, slot: u32) -> *mut Descriptor {

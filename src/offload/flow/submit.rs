@@ -119,7 +119,7 @@ impl Core {
         };
         let line = Line::of(slot);
         let record = page.memory.record_at(line);
-        Memory::clear(record);
+        Memory::clear_status(record);
         let here = page.slot_at(line);
         here.set_origin(Origin::alone(queue.id().index()));
         here.publish_new();
@@ -177,7 +177,7 @@ impl Core {
             let record = memory.at(line);
             // SAFETY: in bounds: a list is longer; it belongs to the batch's slot, which is ours.
             unsafe { to.write(template.of(copy, record.address())) };
-            Memory::clear(record);
+            Memory::clear_status(record);
             let here = page.slot_at(line);
             here.set_origin(origin);
             here.publish_new();
@@ -402,7 +402,7 @@ impl Run<'_> {
     fn submit_batch(&self, count: usize) {
         let (page, line) = (self.page, Line::of(self.batch()));
         let record = page.memory.record_at(line);
-        Memory::clear(record);
+        Memory::clear_status(record);
         let here = page.slot_at(line);
         here.set_origin(Origin::alone(self.queue.id().index()));
         here.publish_batch(self.slots(count));
