@@ -60,9 +60,12 @@ pub(super) fn center(
     let settings = Settings { lanes: shared.lanes().len(), batching, timeout, streamed_from };
     // Without memory for records there is no device; the CPU needs none.
     let flow = queues.and_then(|queues| Flow::new(queues, settings).ok());
-    let router = || Router::new(Costs::STARTING, streamed_from);
+    let dedicated = |flow: &Flow| flow.queues().iter().all(|(_, queue)| queue.direct().is_some());
+    let router =
+        |flow: &Flow| Router::new(if dedicated(flow) { Costs::DEDICATED } else { Costs::STARTING }, streamed_from);
     let reopening = || Reopening::new(opener(config, config.instructions(cpu)));
-    let device = flow.map(|flow| Device { flow, router: router(), reopening: reopening(), node: None, bound_ns: 0 });
+    let device =
+        flow.map(|flow| Device { router: router(&flow), flow, reopening: reopening(), node: None, bound_ns: 0 });
     Center { may_wait: blocking::may_be_kept, ..Center::new(shared.clone(), sizes, device) }
 }
 

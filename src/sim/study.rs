@@ -21,7 +21,7 @@
 //! let world = World::default();
 //! let workload = Workload { sizes: Sizes::Only(64 << 10), waits: Waits::Each };
 //! let cpu = run(&world, &workload, &mut Fixed::CPU.clone(), 0, 200, 1)?;
-//! let ours = run(&world, &workload, &mut Ours::new(1), 500, 200, 1)?;
+//! let ours = run(&world, &workload, &mut Ours::new(1, world.queue), 500, 200, 1)?;
 //! assert!(ours.cost_ns < 0.7 * cpu.cost_ns, "64 KiB are the device's: {} ns, {} ns by the cpu", ours.cost_ns, cpu.cost_ns);
 //! # Ok::<(), std::io::Error>(())
 //! ```

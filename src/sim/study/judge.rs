@@ -84,8 +84,8 @@ pub fn judge(seed: Option<u64>, workload: &Workload) -> io::Result<Cell> {
     let world = seed.map_or_else(World::default, World::drawn);
     // The sizes, and the noise of our clock, are drawn from seeds of their own: nothing of the world's can be guessed from them.
     let (draws, noise) = (seed.unwrap_or(0) + 1_000, seed.unwrap_or(0) + 2_000);
-    let ours = run(&world, workload, &mut Ours::new(noise), WARM_UP, JUDGED, draws)?;
-    let charged = run(&world, workload, &mut Ours::new(noise).charged(), WARM_UP, JUDGED, draws)?;
+    let ours = run(&world, workload, &mut Ours::new(noise, world.queue), WARM_UP, JUDGED, draws)?;
+    let charged = run(&world, workload, &mut Ours::new(noise, world.queue).charged(), WARM_UP, JUDGED, draws)?;
     // The very copies of ours that are judged, if they differ.
     let alike = matches!(workload.sizes, Sizes::Only(_));
     let fixed = candidates(workload).into_iter().map(|fixed| {

@@ -9,6 +9,7 @@ use crate::offload::Intent;
 use crate::offload::bench::{
     Ask, BatchGain, BatchGoes, Costs, Engine, Kind, Latency, Mode, Observation, QueueView, Router, Took, split,
 };
+use crate::sim::dsa::QueueMode;
 use crate::sim::lab::Dice;
 
 /// Descriptors of a batch at most: what a list of the flow has room for.
@@ -60,9 +61,13 @@ struct Share {
 }
 
 impl Ours {
-    /// A router that has seen nothing; `seed` is for the noise.
-    pub fn new(seed: u64) -> Self {
-        let router = Router::new(Costs::STARTING, STREAMED_FROM).sharing();
+    /// A router that has seen nothing but what kind of queue it has, as in a runtime; `seed` is for the noise.
+    pub fn new(seed: u64, queue: QueueMode) -> Self {
+        let costs = match queue {
+            QueueMode::Shared => Costs::STARTING,
+            QueueMode::Dedicated => Costs::DEDICATED,
+        };
+        let router = Router::new(costs, STREAMED_FROM).sharing();
         Self { router, dice: Dice::new(seed), turn: 0, sent: VecDeque::new(), charged: false }
     }
 
@@ -210,7 +215,7 @@ mod tests {
         fast.timing.latency_ns = 300.0;
         for (world, len, device) in [(slow, 4096, false), (fast, 4096, true)] {
             let workload = Workload { sizes: Sizes::Only(len), waits: Waits::Each };
-            let ours = run(&world, &workload, &mut Ours::new(3), 4_000, 1_000, 1).unwrap();
+            let ours = run(&world, &workload, &mut Ours::new(3, world.queue), 4_000, 1_000, 1).unwrap();
             assert_eq!(ours.by_device > 0.9, device, "{ours:?}");
         }
     }
@@ -219,7 +224,7 @@ mod tests {
     fn choosing_costs_where_it_is_charged() {
         let workload = Workload { sizes: Sizes::Only(1024), waits: Waits::Window };
         let cost = |mut ours: Ours| run(&World::default(), &workload, &mut ours, 2_000, 500, 1).unwrap().cost_ns;
-        let (free, charged) = (cost(Ours::new(1)), cost(Ours::new(1).charged()));
+        let (free, charged) = (cost(Ours::new(1, QueueMode::Shared)), cost(Ours::new(1, QueueMode::Shared).charged()));
         assert!((DECIDE_NS..DECIDE_NS + TIMED_NS).contains(&(charged - free)), "{free} {charged}");
     }
 
@@ -227,7 +232,7 @@ mod tests {
     fn a_large_copy_that_is_waited_for_is_shared() {
         let workload = Workload { sizes: Sizes::Only(1 << 20), waits: Waits::Each };
         let world = World::default();
-        let ours = run(&world, &workload, &mut Ours::new(1), 1_000, 200, 1).unwrap();
+        let ours = run(&world, &workload, &mut Ours::new(1, world.queue), 1_000, 200, 1).unwrap();
         let whole = run(&world, &workload, &mut Fixed::DEVICE.clone(), 0, 200, 1).unwrap();
         assert!(ours.cost_ns < 0.85 * whole.cost_ns, "{ours:?} {whole:?}");
     }
