@@ -38,8 +38,9 @@ const BATCH_USUAL: f32 = 8.0;
 
 /// The weight of a sample in a queue's scale, which only tells queues apart.
 const WEIGHT_QUEUE: f32 = 1.0 / 32.0;
-/// A device that was over before anybody looked was faster than that by an unknown part; this is what is assumed, so that several samples find it out.
-const EARLIER: f32 = 0.9;
+/// A device that was over before anybody looked was faster than that by an unknown part. So much is assumed the first time, the second time in a row, and so on: who
+/// looks in vain again and again is far off, and steps that stay small would not find that out within a day of operations that are timed now and then.
+const EARLIER: [f32; 4] = [0.9, 0.8, 0.6, 0.4];
 /// What is learnt goes into the table when it has moved by this part: a third of what a bin is wide.
 const MOVED: f32 = 1.0 / 100.0;
 /// Octaves above one that moved in which shares depend on it: the cpu's share of an operation is a sixteenth of it at least where it is worth anything.
@@ -55,6 +56,8 @@ pub(super) struct Learner {
     costs: Costs,
     cpu: Vec<Known>,
     latency: Known,
+    /// By octave: how many times in a row a device was over before anybody looked, and sooner than was believed.
+    too_late: [u8; OCTAVES],
     core: Submission,
     /// By row: what its tables were made from.
     tabulated: Vec<Tabulated>,
@@ -101,6 +104,7 @@ impl Learner {
             costs,
             cpu: (0..rows).map(|_| Known::default()).collect(),
             latency: Known::default(),
+            too_late: [0; OCTAVES],
             core: Submission::new(costs.submit_ns, costs.operation_ns),
             tabulated: Vec::new(),
             since_trial: vec![[[0; OCTAVES]; 3]; rows],
@@ -177,10 +181,17 @@ impl Learner {
         let own = (seen_ns - ahead as f32 * self.costs.occupancy_ns).max(seen_ns / OUTLIER);
         let scale = &router.queue_scale[queue.min(QUEUES_MAX - 1)];
         let (usual, scale_now) = (router.latency.ns(rest), super::float(scale));
+        let too_late = &mut self.too_late[octave_of(rest)];
         let sample = match latency {
-            Latency::AtMost(_) if usual <= own * EARLIER => None,
-            Latency::AtMost(_) => Some(own * EARLIER),
-            _ => Some(own),
+            Latency::AtMost(_) if usual > own * EARLIER[0] => {
+                let before = usize::from(*too_late).min(EARLIER.len() - 1);
+                *too_late = too_late.saturating_add(1);
+                Some(own * EARLIER[before])
+            }
+            _ => {
+                *too_late = 0;
+                matches!(latency, Latency::Was(_)).then_some(own)
+            }
         };
         if let Some(sample) = sample {
             let relative = (sample / usual).clamp(scale_now / OUTLIER, scale_now * OUTLIER);
@@ -251,8 +262,9 @@ impl Learner {
         // Left to the cpu, although it is worth a place in a batch: there were too few.
         let batch_too_small = tried && mode == Mode::Batched && !by_device && cpu > device;
         if tried && !batch_too_small {
-            // It was paid for as it was believed to be; what it took beyond that is paid now.
-            self.credit -= (cost - believed).clamp(0.0, CREDIT_MAX_NS);
+            // It was paid for as it was believed to be; what it took beyond that is paid now, but for a preemption: that would have come to the other engine as well,
+            // and paid for, one in the very first trial would put the next off by thousands of operations.
+            self.credit -= (cost.min(believed * OUTLIER) - believed).clamp(0.0, CREDIT_MAX_NS);
             self.since_trial[row][mode as usize][octave] = 0;
             return;
         }
@@ -304,9 +316,10 @@ impl Took {
         !matches!(self, Self::Cpu { .. })
     }
 
-    /// Both engines had a part of it that is worth mentioning: each share is a trial of the cpu. One of the whole would teach no more, and cost many times as much.
+    /// Both engines had a part of it that is worth mentioning, the device most of it: each share is a trial of the cpu. One of the whole would teach little more, and cost
+    /// many times as much. But if most of it is the cpu's, the whole may well be, and what that takes is not to be had from its parts.
     fn is_shared_by_both(&self, len: usize) -> bool {
-        matches!(self, Self::Shared { cpu_len, .. } if *cpu_len >= len / SHARE_TELLS)
+        matches!(self, Self::Shared { cpu_len, .. } if (len / SHARE_TELLS..=len / 2).contains(cpu_len))
     }
 }
 
@@ -350,7 +363,9 @@ mod tests {
             (shared(0), false),
             (shared((1 << 20) / SHARE_TELLS - 1), false),
             (shared((1 << 20) / SHARE_TELLS), true),
-            (shared(1 << 20), true),
+            (shared(1 << 19), true),
+            (shared((1 << 19) + 1), false),
+            (shared(1 << 20), false),
             (Took::Cpu { ns: 1.0 }, false),
             (Took::Batch { together: 2, core_ns: 1.0 }, false),
         ] {

@@ -1,7 +1,7 @@
 //! What is believed of a cost after one more sample.
 //!
-//! The mean of what was seen, in the end of the last sixteen or so. A single outlier (a preemption, a page fault) moves it by little; two in a row on the same side are
-//! taken for news, and what was learnt before counts for little from then on.
+//! The mean of what was seen, in the end of the last sixteen or so. A single outlier (a preemption, a page fault) moves it by little; two in a row on the same side, or three
+//! that are far off, are taken for news, and what was learnt before counts for little from then on.
 
 /// The weight of a sample in the long run.
 const WEIGHT_LEAST: f32 = 1.0 / 16.0;
@@ -11,8 +11,10 @@ const BELIEF: f32 = 0.25;
 pub(super) const OUTLIER: f32 = 4.0;
 /// After so many samples, a single one that is off counts as no more than [`NEWS`].
 const KNOWN: u16 = 4;
-/// A sample that is off by more than this is news, if the one before was, too.
+/// A sample that is off by more than this is news, if the one before was, too...
 pub(super) const NEWS: f32 = 1.3;
+/// ... and one that is off by more than [`OUTLIER`], if these many before were: preemptions come twice in a row now and then, and are as far off as hardly any news is.
+const FAR_BEFORE: u8 = 2;
 
 /// How much is known of a cost.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,6 +22,8 @@ pub(super) struct Seen {
     samples: u16,
     /// The last sample was off by more than [`NEWS`]: dearer (1), cheaper (-1).
     off: i8,
+    /// Samples in a row that were, on the same side.
+    run: u8,
 }
 
 impl Seen {
@@ -34,12 +38,15 @@ impl Seen {
             ratio if ratio < 1.0 / NEWS => -1,
             _ => 0,
         };
-        let was = std::mem::replace(&mut self.off, off);
-        if off != 0 && off == was && self.samples >= KNOWN {
+        let before = if off != 0 && off == self.off { self.run } else { 0 };
+        (self.off, self.run) = (off, if off == 0 { 0 } else { before.saturating_add(1) });
+        let far = !(1.0 / OUTLIER..=OUTLIER).contains(&(sample / believed));
+        let is_news = before >= if far { FAR_BEFORE } else { 1 };
+        if off != 0 && is_news && self.samples >= KNOWN {
             self.samples = 0;
         }
         // A first one may be nobody's fault: it tells a direction and no size.
-        let most = if off != 0 && off != was && self.samples >= KNOWN { NEWS } else { OUTLIER };
+        let most = if off != 0 && !is_news && self.samples >= KNOWN { NEWS } else { OUTLIER };
         let weight = (1.0 / (f32::from(self.samples) + 1.0 + BELIEF)).max(WEIGHT_LEAST);
         self.samples = self.samples.saturating_add(1);
         (weight, sample.clamp(believed / most, believed * most))
@@ -63,10 +70,11 @@ mod tests {
 
     #[test]
     fn an_outlier_moves_little_and_news_moves_much() {
-        let mut seen = Seen { samples: 100, off: 0 };
+        let mut seen = Seen { samples: 100, ..Seen::default() };
         let mut cost = 1.0;
         cost = seen.follow(cost, 1_000.0);
-        assert!(cost < 1.05, "{cost}");
+        cost = seen.follow(cost, 1_000.0);
+        assert!(cost < 1.05, "two accidents: {cost}");
         for _ in 0..30 {
             cost = seen.follow(cost, 1.0);
         }

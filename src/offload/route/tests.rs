@@ -126,6 +126,61 @@ fn a_share_that_was_too_large_becomes_smaller() {
     assert!((0.85..1.02).contains(&(cpu_ns / rest_ns)), "{before}, then {}: {cpu_ns} {rest_ns}", share());
 }
 
+/// A preemption in the very first time makes a device look four times as slow, and the cpu's share as large: it is found out within a dozen samples or so, not some hundred.
+#[test]
+fn a_share_that_is_far_too_large_is_found_out_soon() {
+    let router = router().sharing();
+    let len = 64 * KIB;
+    let observe = |took| {
+        router.observe(&Observation { kind: Kind::Copy, len, intent: Intent::Soon, mode: Mode::Waited, took });
+    };
+    let observe = |latency| {
+        let cpu_len = router.share(Kind::Copy, Intent::Soon, len);
+        let cpu_ns = Costs::STARTING.cpu_ns(Group::Copy, cpu_len);
+        observe(Took::Shared { queue: 0, ahead: 0, core_ns: 470.0, latency, cpu_len, cpu_ns });
+    };
+    observe(Latency::Was(50_000.0));
+    let after = router.share(Kind::Copy, Intent::Soon, len);
+    let mut samples = 0;
+    let share = loop {
+        let share = router.share(Kind::Copy, Intent::Soon, len);
+        let (cpu_ns, rest_ns) = (Costs::STARTING.cpu_ns(Group::Copy, share), Costs::STARTING.latency_ns(len - share));
+        if cpu_ns < 1.1 * rest_ns || samples == 100 {
+            break share;
+        }
+        observe(Latency::AtMost(cpu_ns));
+        samples += 1;
+    };
+    assert!(samples > 1 && samples <= 20, "{after} bytes at first; {share} after {samples}");
+}
+
+#[test]
+fn a_preemption_in_a_trial_does_not_put_the_next_one_off() {
+    let router = router();
+    let observe = |took| {
+        router.observe(&Observation { kind: Kind::Copy, len: KIB, intent: Intent::Soon, mode: Mode::Overlapped, took });
+    };
+    // Copies of 1 KiB, which take the cpu 500 ns here, and are believed to be the cpu's; until a trial is due.
+    let until_trial = || {
+        (1..).find(|_| {
+            observe(Took::Cpu { ns: 500.0 });
+            is_device(router.decide(&ask(KIB, Mode::Overlapped), &[IDLE]))
+        })
+    };
+    assert!(until_trial().is_some());
+    observe(Took::Device { queue: 0, ahead: 0, core_ns: 50_000.0, latency_ns: None });
+    let wait = until_trial().unwrap();
+    assert!(wait <= 32, "{wait} timed copies until the next trial");
+}
+
+#[test]
+fn a_dedicated_queue_is_within_reach_of_smaller_copies() {
+    let small = |costs, len| Router::new(costs, 8 * MIB).is_small(Kind::Copy, Intent::Soon, Mode::Overlapped, len);
+    for (len, shared, dedicated) in [(32, true, true), (128, true, false), (255, true, false), (KIB, false, false)] {
+        assert_eq!((small(Costs::STARTING, len), small(Costs::DEDICATED, len)), (shared, dedicated), "{len}");
+    }
+}
+
 #[test]
 fn timing_follows_no_period_and_becomes_rare() {
     let router = router();
