@@ -16,11 +16,13 @@ use offload_common::{LIMIT, bytes, reference};
 use twolane::offload::{
     Copies, CopyCounts, DeltaOutcome, Dif, DifBlock, DifEscape, DifTags, DifWrite, Engine, Failed, Failure, Intent,
 };
-use twolane::sim::dsa::{Device, DeviceConfig, DeviceState, Faults, Profile, QueueConfig, QueueState};
+use twolane::sim::dsa::{Device, DeviceConfig, DeviceState, End, Faults, Profile, QueueConfig, QueueState};
 use twolane::{Placement, Runtime};
 
 /// Operations on one device and one runtime; then both are new. Few enough that queues which died are not missed for long.
 const ROUND: u64 = 500;
+/// Ends that a failure tells of: those of a round and more.
+const TRACED: usize = 4 * ROUND as usize;
 /// Operations in flight.
 const DEPTH: usize = 24;
 /// Much longer than the model takes on a busy machine, and short enough to be waited for often.
@@ -108,7 +110,8 @@ fn watch(ends: &'static Ends) {
 
 fn round(seed: u64, count: u64, ends: &'static Ends, sums: &mut Sums) {
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let device = Device::new(config(&mut dice), Profile::strict(seed).faults(Faults::everything())).unwrap();
+    let device =
+        Device::new(config(&mut dice), Profile::strict(seed).faults(Faults::everything()).trace(TRACED)).unwrap();
     let driven = device.spawn().unwrap();
     // Without the environment, in which this test's own variables would be taken for misspelt knobs.
     let builder = Runtime::builder().env_overrides(false).placement(Placement::Unpinned).copy_timeout(TIMEOUT);
@@ -158,7 +161,13 @@ fn settle(rt: &Runtime, device: &Device, seed: u64) -> u64 {
         if counts.quarantined - counts.late == lost {
             return lost;
         }
-        assert!(Instant::now() < deadline, "seed {seed}: the device lost {lost}, and {counts:?}");
+        if Instant::now() >= deadline {
+            let ends: Vec<_> = device.trace().into_iter().filter(|entry| matches!(entry.end, End::Lost(_))).collect();
+            let violations = device.violations();
+            panic!(
+                "seed {seed}: the device lost {lost}, and {counts:?}; violations: {violations:?}; of its last descriptors it lost {ends:?}"
+            );
+        }
         std::thread::sleep(Duration::from_millis(1)); // paces the looks, orders nothing
     }
 }
