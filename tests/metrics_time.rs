@@ -29,25 +29,33 @@ fn agree(what: &str, name: &str, rt: &Runtime, run: impl FnOnce(&Runtime)) {
     let (metrics, clocks) = look();
     let began = Instant::now();
     run(rt);
-    let wall = began.elapsed();
-    let (metrics_now, clocks_now) = look();
-    for lane in 0..metrics.len() {
-        let ours = on_cpu(&metrics_now[lane]) - on_cpu(&metrics[lane]);
-        let kernels = clocks_now[lane] - clocks[lane];
-        let difference = ours.abs_diff(kernels);
-        // A lane that parks nearly all the time has used too little to speak of per cent: there 2 % of 50 ms.
-        let allowed = kernels.max(Duration::from_millis(50)) / 50;
-        assert!(
-            difference <= allowed,
-            "{what}, lane {lane}: metrics {ours:?}, clock {kernels:?}, wall {wall:?}\nfrom {:#?}\nto {:#?}",
-            metrics[lane],
-            metrics_now[lane]
-        );
-        let all = ours
-            + (metrics_now[lane].parked - metrics[lane].parked)
-            + (metrics_now[lane].preempted - metrics[lane].preempted);
-        let missing = all.abs_diff(wall);
-        assert!(missing <= wall / 20, "{what}, lane {lane}: all times add up to {all:?} of {wall:?}");
+    let compare = || {
+        let (metrics_now, clocks_now) = look();
+        let wall = began.elapsed();
+        let compare = |lane: usize| {
+            let (from, to) = (&metrics[lane], &metrics_now[lane]);
+            let ours = on_cpu(to) - on_cpu(from);
+            let kernels = clocks_now[lane] - clocks[lane];
+            // A lane that parks nearly all the time has used too little to speak of per cent: there 2 % of 50 ms.
+            let allowed = kernels.max(Duration::from_millis(50)) / 50;
+            if ours.abs_diff(kernels) > allowed {
+                return Err(format!(
+                    "lane {lane}: metrics {ours:?}, clock {kernels:?}, wall {wall:?}\nfrom {from:#?}\nto {to:#?}"
+                ));
+            }
+            let all = ours + (to.parked - from.parked) + (to.preempted - from.preempted);
+            if all.abs_diff(wall) > wall / 20 {
+                return Err(format!("lane {lane}: all times add up to {all:?} of {wall:?}"));
+            }
+            Ok(())
+        };
+        (0..metrics.len()).try_for_each(compare)
+    };
+    // A lane that is kept from its cpu has not booked the time yet when somebody looks; what is wrong stays wrong.
+    let late = Instant::now() + LIMIT / 4;
+    while let Err(why) = compare() {
+        assert!(Instant::now() < late, "{what}, {why}");
+        thread::sleep(Duration::from_millis(5)); // paces the looks, orders nothing
     }
 }
 

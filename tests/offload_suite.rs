@@ -53,7 +53,7 @@ on_every_backend! {
     intents: intents,
     many_at_once: many,
     gathered: gathered,
-    dropped: dropped,
+    dropped: dropped_and_forgotten,
     eight_threads_at_once: eight_threads,
 }
 
@@ -334,7 +334,7 @@ fn gathered(rig: &Rig) {
     }
 }
 
-fn dropped(rig: &Rig) {
+fn dropped_and_forgotten(rig: &Rig) {
     let copies = rig.copies();
     let poll_once = |copying: &mut twolane::offload::Offloading<_>| {
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
