@@ -70,9 +70,9 @@
 //! executes, also where a hypervisor hides it: ask [`Trap::carries_out`].
 //!
 //! # Under other programs
-//! Seen to run: `cargo test`, in debug and in release; gdb 13, told `handle SIGILL SIGSEGV SIGBUS nostop noprint pass` (else it stops at each trap). A prototype of
-//! the traps was seen under nextest and AddressSanitizer, these were not: the latter has to leave the signals to their handlers
-//! (`ASAN_OPTIONS=handle_segv=0:handle_sigill=0:handle_sigbus=0`). Not seen either: a cpu on which ENQCMD or MOVDIR64B fault instead of being illegal, but
+//! Seen to run: `cargo test`, in debug and in release; cargo-nextest 0.9; gdb 13, told `handle SIGILL SIGSEGV SIGBUS nostop noprint pass` (else it stops at each trap);
+//! AddressSanitizer, which has to leave the signals to their handlers (`ASAN_OPTIONS=handle_segv=0:handle_sigill=0:handle_sigbus=0`).
+//! Not seen: a cpu on which ENQCMD or MOVDIR64B fault instead of being illegal, but
 //! for the signals that these would raise, which tests send.
 
 mod behind;
