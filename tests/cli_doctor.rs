@@ -390,6 +390,15 @@ fn this_machine() {
 }
 
 #[test]
+fn sentences_end_once() {
+    let nothing = tempfile::tempdir().unwrap();
+    let said = look("doctor", nothing.path(), &[]);
+    assert!(said.code == Some(2) && said.out.contains('?') && !said.out.contains("?."), "{said:?}");
+    let said = run(&mut command(&["doctor", "--probe-seconds", "1"]));
+    assert_refused(&said, &["not provided: --probe"]);
+}
+
+#[test]
 fn help_is_no_failure() {
     for arguments in [&["--help"][..], &["doctor", "--help"], &["plan", "-h"], &["--version"]] {
         let said = run(&mut command(arguments));

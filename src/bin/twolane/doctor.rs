@@ -138,7 +138,7 @@ fn wait_with(variable: impl Fn(&str) -> Option<String>) -> WaitWith {
 
 /// The duration, if it is one; its range is checked where it is used.
 fn probe_total(seconds: f64) -> Result<Duration, String> {
-    Duration::try_from_secs_f64(seconds).map_err(|error| format!("--probe-seconds {seconds}: {error}; try 2"))
+    Duration::try_from_secs_f64(seconds).map_err(|error| format!("--probe-seconds {seconds:?}: {error}; try 2"))
 }
 
 fn exit_code(report: &Report) -> u8 {
