@@ -4,6 +4,7 @@ mod env;
 pub(crate) mod offload;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -416,10 +417,9 @@ fn overrule_sharing(known: &BTreeMap<usize, Sharing>, plan: &mut Plan) -> Result
     Ok(())
 }
 
-/// The variables that are text; others cannot be ours.
-fn variables() -> impl Iterator<Item = (String, String)> {
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+/// The environment. What is no text is kept as such: a name may be one of ours with a slip in it, and a value must not become another.
+fn variables() -> impl Iterator<Item = (String, Result<String, OsString>)> {
+    std::env::vars_os().map(|(name, value)| (name.to_string_lossy().into_owned(), value.into_string()))
 }
 
 impl Default for Builder {

@@ -81,7 +81,9 @@ impl fmt::Display for Error {
             Self::Plan(error) => write!(f, "{error}"),
             Self::Wait(error) => write!(f, "{error}"),
             Self::Knob { knob, value, want } => write!(f, "{knob} is {value}: it takes {want}"),
-            Self::Environment { name, value, want } => write!(f, "environment variable {name}={value}: {want}"),
+            Self::Environment { name, value, want } => {
+                write!(f, "environment variable {}={}: {want}", name.escape_debug(), value.escape_debug())
+            }
             Self::Pin { lane, source } => {
                 write!(f, "lane {lane}: {source}; choose other cpus, or run it unbound with `allow_unpinned(true)`")
             }

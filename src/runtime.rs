@@ -34,7 +34,8 @@ use crate::sched::shutdown::{self, ShutdownReport};
 ///
 /// # Fork
 /// In a child made by fork(2) no lane runs. Submitting there fails with [`RejectedBecause::Forked`](crate::RejectedBecause::Forked), and
-/// dropping the runtime does nothing; the child may build one of its own.
+/// dropping the runtime does nothing; the child may build one of its own. A task or poller that had not ended at the fork never ends in the child: its
+/// handle may be dropped there, or asked whether it is finished, but `join`, `block_on` and `await` would wait for ever.
 ///
 /// # Example
 /// ```

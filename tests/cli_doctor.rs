@@ -131,6 +131,22 @@ fn what_lanes_of_this_machine_would_wait_with_and_what_they_were_told() {
     assert_refused(&run(command(&["doctor"]).env("TWOLANE_WAIT", "umwait")), &["TWOLANE_WAIT=umwait", "pause"]);
 }
 
+/// A variable that keeps every runtime from being built is no detail, and blanks around a value are none.
+#[test]
+fn the_environment_is_read_as_a_runtime_reads_it() {
+    for (name, value, words) in [
+        ("TWOLANE_PAIRS", "many", &["TWOLANE_PAIRS=many", "whole number"][..]),
+        ("TWOLANE_PAIR", "1", &["TWOLANE_PAIR=1", "no such variable"]),
+        ("TWOLANE_PAIRS", "0", &["`pairs` is 0", "TWOLANE_PAIRS=0"]),
+        ("TWOLANE_MEAN_ADDED", "9s", &["mean_added is 9s", "TWOLANE_MEAN_ADDED=9s"]),
+    ] {
+        assert_refused(&run(command(&["doctor"]).env(name, value)), words);
+    }
+    let said = run(command(&["doctor", "--json"]).env("TWOLANE_WAIT", " pause "));
+    let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {said:?}"));
+    assert_eq!(report["waits"]["wanted"], "pause");
+}
+
 #[test]
 fn hidden_siblings() {
     let dir = healthy(&HostTree::adjacent(4, 1).hypervisor(), "");
@@ -371,6 +387,15 @@ fn this_machine() {
     }
     let long = |line: &&str| line.chars().count() > 80 && !line.trim_start().starts_with('>');
     assert_eq!(said.out.lines().find(long), None, "fits a terminal, but for commands");
+}
+
+#[test]
+fn sentences_end_once() {
+    let nothing = tempfile::tempdir().unwrap();
+    let said = look("doctor", nothing.path(), &[]);
+    assert!(said.code == Some(2) && said.out.contains('?') && !said.out.contains("?."), "{said:?}");
+    let said = run(&mut command(&["doctor", "--probe-seconds", "1"]));
+    assert_refused(&said, &["not provided: --probe"]);
 }
 
 #[test]

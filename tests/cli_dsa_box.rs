@@ -205,7 +205,7 @@ fn the_trace_has_a_line_for_each_descriptor() {
 #[test]
 fn signals_reach_the_program_and_nothing_is_left() {
     let Some(program) = program() else { return };
-    for signal in ["-INT", "-TERM"] {
+    for signal in ["-INT", "-TERM", "-USR1", "-ALRM"] {
         let boxed = Boxed::new();
         let mut command = boxed.command(&[]);
         command.arg("--").arg(program).args(["hang", "/dev/dsa/wq0.0"]).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -230,8 +230,16 @@ fn signals_reach_the_program_and_nothing_is_left() {
             assert!(Instant::now() < until, "it hangs");
             std::thread::sleep(Duration::from_millis(10));
         }
+        // A box that dies of the signal itself leaves its program, which would keep the pipes open.
+        let _ =
+            Command::new("kill").args(["-KILL", "--", &format!("-{}", running.id())]).stderr(Stdio::null()).status();
         let output = running.wait_with_output().unwrap();
-        let wanted = if signal == "-INT" { 130 } else { 143 };
+        let wanted = match signal {
+            "-INT" => 128 + libc::SIGINT,
+            "-TERM" => 128 + libc::SIGTERM,
+            "-USR1" => 128 + libc::SIGUSR1,
+            _ => 128 + libc::SIGALRM,
+        };
         assert_eq!(output.status.code(), Some(wanted), "{}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(ended(&boxed.summary(), MEMMOVE, SUCCESS), 1);
         boxed.assert_nothing_is_left();
@@ -261,6 +269,8 @@ fn wrong_options_are_named_with_what_there_is() {
         (&["--dsa-version", "3", "--", "true"], &["--dsa-version", "1..=2"]),
         (&["--paths", "magic", "--", "true"], &["magic", "redirect"]),
         (&["--tree", "/proc/x", "--", "true"], &["--tree"]),
+        // What is no option is not taken for a program.
+        (&["--device", "2", "--", "true"], &["--device: no such option", "--help"]),
     ] {
         assert_refused(&mut dsa_box(options), words);
     }
@@ -279,6 +289,7 @@ fn programs_that_cannot_be_boxed_are_refused_with_what_to_do() {
     for (program, words) in [
         ("no-such-program-here".to_owned(), &["no such program in PATH"][..]),
         ("/no/such/file".to_owned(), &["no such file"]),
+        (dir.path().to_str().unwrap().to_owned(), &["a directory"]),
         (file("plain", b"x", 0o644), &["not executable", "chmod"]),
         (file("words", b"echo hello\n", 0o755), &["neither an ELF program nor a script", "sh "]),
         (file("script", b"#!/no/such/sh\n", 0o755), &["is a script", "/no/such/sh"]),
@@ -306,6 +317,40 @@ fn a_library_that_is_not_there_is_told_with_how_to_build_it() {
     let words = &["libdsa.so", "cargo build", "--example dsa_preload"];
     assert_refused(dsa_box(&["--library", "/no/libdsa.so"]).args(["--", "true"]), words);
     assert_refused(dsa_box(&[]).env("DSA_MODEL_LIBRARY", "/no/libdsa.so").args(["--", "true"]), words);
+}
+
+/// The loader would pass over it, and the program would run and find nothing.
+#[test]
+fn a_library_that_the_loader_would_pass_over_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &[u8]| {
+        let path = dir.path().join(name);
+        fs::write(&path, content).unwrap();
+        path
+    };
+    let real = fs::read(library()).unwrap();
+    for (path, words) in [
+        (
+            file("words.so", b"a text that is longer than the head of a library"),
+            &["not a shared library", "cargo build"][..],
+        ),
+        (file("short.so", b"\x7fELF"), &["not a shared library"]),
+        (file("a blank.so", &real), &["colons and blanks"]),
+        (file("a:colon.so", &real), &["colons and blanks"]),
+    ] {
+        assert_refused(dsa_box(&["--library"]).arg(&path).args(["--", "true"]), words);
+        assert_refused(dsa_box(&[]).env("DSA_MODEL_LIBRARY", &path).args(["--", "true"]), words);
+    }
+}
+
+#[test]
+fn variables_of_a_tree_survive_a_shell_whatever_its_path() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap().join("it's $(a) tree; really");
+    let said = run(dsa_box(&["--tree"]).arg(&root));
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let shell = run(Command::new("sh").args(["-ec", &format!("{}\nprintf %s \"$TWOLANE_DSA_DEV\"", said.out)]));
+    assert_eq!((shell.code, shell.out), (Some(0), format!("{}/dev/dsa", root.display())), "{}", shell.err);
 }
 
 #[test]

@@ -23,7 +23,12 @@ pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
 }
 
 fn unreadable(error: &TopologyError) -> Finding {
-    let finding = ABOUT.error("machine.unreadable", format!("{}.", capital(&error.to_string())));
+    let mut what = capital(&error.to_string());
+    // Some end with a question.
+    if !what.ends_with('?') {
+        what.push('.');
+    }
+    let finding = ABOUT.error("machine.unreadable", what);
     let finding = finding.why("No lane can be placed.");
     match error {
         TopologyError::Unreadable { .. } => finding.mend("mount -t sysfs sysfs /sys"),

@@ -1,16 +1,15 @@
 //! `twolane doctor`: prints the library's report.
 
 use std::env;
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
-use twolane::WaitWith;
 use twolane::doctor::{Finding, Instructions, LaneWaits, Report, Roots, Severity, WorkQueue, examine};
 use twolane::offload::dsa::discover::Places;
 use twolane::topology::{Cpu, CpuList, Quota, Smt, Topology};
+use twolane::{Error, Runtime, WaitWith};
 
 use crate::output;
 use crate::probe::{self, Pair, Probed};
@@ -26,7 +25,8 @@ use crate::probe::{self, Pair, Probed};
 /// the hardware's word; it changes neither findings nor exit code.
 ///
 /// Exit code: 0 if all is well or merely worth knowing; 1 with warnings; 2 with
-/// errors (a runtime with default options cannot be built) or wrong options.
+/// errors (a runtime with default options cannot be built) or wrong options, among
+/// them variables TWOLANE_* that a service would refuse.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_long_help = JSON_FORMAT)]
 pub struct Options {
@@ -84,8 +84,9 @@ pub fn run(options: &Options) -> Result<u8, String> {
         Some(root) if root.is_dir() => Roots::under(root),
         Some(root) => return Err(format!("--root {}: no such directory", root.display())),
         None => {
-            let variable = |name: &str| env::var_os(name);
-            Roots::live().dsa(places(variable)?).wait_with(wait_with(variable)?)
+            refused_environment()?;
+            let variable = |name: &str| env::var(name).ok();
+            Roots::live().dsa(places(variable)).wait_with(wait_with(variable))
         }
     };
     let probed = match (&options.probe, &options.root) {
@@ -104,30 +105,40 @@ pub fn run(options: &Options) -> Result<u8, String> {
     Ok(exit_code(&report))
 }
 
-/// Where a runtime in this environment looks for work queues.
-fn places(variable: impl Fn(&str) -> Option<OsString>) -> Result<Places, String> {
-    let mut places = Places::default();
-    for (name, place) in [(Places::ENV_SYSFS, &mut places.sysfs), (Places::ENV_NODES, &mut places.nodes)] {
-        let Some(value) = variable(name) else { continue };
-        if !Path::new(&value).is_absolute() {
-            return Err(format!("{name}={}: use the absolute path of a directory", value.to_string_lossy()));
-        }
-        *place = value.into();
+/// `Err`: variables for which a runtime with default options cannot be built here. What it cannot be built for without them is among the findings.
+fn refused_environment() -> Result<(), String> {
+    let Err(error) = Runtime::builder().plan() else { return Ok(()) };
+    if matches!(error, Error::Environment { .. }) {
+        return Err(error.to_string());
     }
-    Ok(places)
+    if Runtime::builder().env_overrides(false).plan().is_err() {
+        return Ok(());
+    }
+    let ours = env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"TWOLANE_"));
+    let ours: Vec<String> =
+        ours.map(|(name, value)| format!("{}={}", name.to_string_lossy(), value.to_string_lossy())).collect();
+    Err(format!("{error} (the environment has {})", ours.join(" ")))
 }
 
-/// How a runtime in this environment is told to wait.
-fn wait_with(variable: impl Fn(&str) -> Option<OsString>) -> Result<WaitWith, String> {
-    const NAME: &str = "TWOLANE_WAIT";
-    let Some(value) = variable(NAME) else { return Ok(WaitWith::default()) };
-    let value = value.to_string_lossy();
-    WaitWith::named(&value).ok_or_else(|| format!("{NAME}={value}: use auto, pause, light or deep"))
+/// Where a runtime in this environment looks for work queues. The values are such that a runtime takes them.
+fn places(variable: impl Fn(&str) -> Option<String>) -> Places {
+    let mut places = Places::default();
+    for (name, place) in [(Places::ENV_SYSFS, &mut places.sysfs), (Places::ENV_NODES, &mut places.nodes)] {
+        if let Some(value) = variable(name) {
+            *place = value.trim().into();
+        }
+    }
+    places
+}
+
+/// How a runtime in this environment is told to wait. The value is one that a runtime takes.
+fn wait_with(variable: impl Fn(&str) -> Option<String>) -> WaitWith {
+    variable("TWOLANE_WAIT").and_then(|value| WaitWith::named(value.trim())).unwrap_or_default()
 }
 
 /// The duration, if it is one; its range is checked where it is used.
 fn probe_total(seconds: f64) -> Result<Duration, String> {
-    Duration::try_from_secs_f64(seconds).map_err(|error| format!("--probe-seconds {seconds}: {error}; try 2"))
+    Duration::try_from_secs_f64(seconds).map_err(|error| format!("--probe-seconds {seconds:?}: {error}; try 2"))
 }
 
 fn exit_code(report: &Report) -> u8 {

@@ -1,5 +1,5 @@
 //! `twolane dsa-box`: runs a program with DSA devices that are not there. Files: `options` what was asked for; `program` what kind of program it is;
-//! `library` where the preloaded library is; `scratch` files that go again; `namespace` the tree in place of the kernel's; `child` the program, and signals on the way to it;
+//! `library` where the preloaded library is; `scratch` files that go again; `shell` words for a shell; `namespace` the tree in place of the kernel's; `child` the program, and signals on the way to it;
 //! `summary` what its descriptors came to.
 
 #[allow(unsafe_code)] // signals, and what happens between fork and exec
@@ -10,6 +10,7 @@ mod namespace;
 mod options;
 mod program;
 mod scratch;
+mod shell;
 mod summary;
 
 use std::ffi::OsString;
@@ -130,7 +131,11 @@ fn write_only(tree: &twolane::sim::dsa::tree::DsaTree, dir: &Path) -> Result<u8,
     // What accel-config looks for first: that the driver is loaded.
     fs::create_dir_all(dir.join("sys/module/idxd")).map_err(wrong)?;
     let dir = fs::canonicalize(dir).map_err(wrong)?;
-    let lines: Vec<String> =
-        variables(&dir).into_iter().map(|(name, value)| format!("export {name}={}\n", value.display())).collect();
-    output::print(&lines.concat()).map(|()| 0)
+    let exports: Option<String> = variables(&dir)
+        .into_iter()
+        .map(|(name, value)| Some(format!("export {name}={}\n", shell::quoted(value.to_str()?))))
+        .collect();
+    let exports =
+        exports.ok_or_else(|| format!("--tree {}: the path has to be UTF-8: name another directory", dir.display()))?;
+    output::print(&exports).map(|()| 0)
 }

@@ -14,6 +14,7 @@ pub fn of(error: &clap::Error) -> String {
         .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
         .filter(|line| !line.is_empty())
         .collect();
-    let parts = parts.join("; ");
+    // What ends with a colon goes on.
+    let parts = parts.join("; ").replace(":; ", ": ");
     format!("{} (see `twolane --help`)", parts.strip_prefix("error: ").unwrap_or(&parts))
 }

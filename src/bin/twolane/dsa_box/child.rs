@@ -29,7 +29,7 @@ static CHILD: AtomicI32 = AtomicI32::new(0);
 /// What a terminal sends to both: the program decides, and we stay to tell what became of it.
 const LEFT_TO_THE_PROGRAM: [libc::c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
 /// What is sent to us alone.
-const PASSED_ON: [libc::c_int; 2] = [libc::SIGTERM, libc::SIGHUP];
+const PASSED_ON: [libc::c_int; 5] = [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM];
 
 /// Runs it to its end. `Err`: it could not be started.
 pub fn run(mut command: Command) -> Result<Ended, String> {

@@ -196,6 +196,13 @@ impl Options {
 
     /// How the devices behave, if the list of faults means something.
     pub fn check(mut self) -> Result<Self, String> {
+        // What follows an option that is not known is taken for the program, and so is the option.
+        if let Some(name) = self.command.first().filter(|name| name.as_encoded_bytes().starts_with(b"-")) {
+            return Err(format!(
+                "{}: no such option (see `twolane dsa-box --help`); a program of that name is given with its directory, as in `./{0}`",
+                name.to_string_lossy()
+            ));
+        }
         let mut behaviour: Behaviour =
             self.faults.parse().map_err(|error| format!("--faults {}: {error}", self.faults))?;
         behaviour.strict |= self.strict;

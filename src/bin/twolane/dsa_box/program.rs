@@ -21,6 +21,9 @@ pub fn find(name: &OsStr) -> Result<PathBuf, String> {
     if !path.exists() {
         return Err(format!("{shown}: no such file"));
     }
+    if path.is_dir() {
+        return Err(format!("{shown}: a directory; name the program in it"));
+    }
     if !is_executable(&path) {
         return Err(format!("{shown}: not executable; chmod +x it, or name its interpreter"));
     }
