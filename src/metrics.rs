@@ -202,7 +202,7 @@ pub struct LaneMetrics {
     pub parks: u64,
     /// Times that a poller refused to be armed, or that something came while the lane armed.
     pub park_refusals: u64,
-    /// Parks after which no poller found anything.
+    /// Parks after which no poller found anything. Where they grow by some ten a second while the lane hardly parks, a poller leaves its descriptor readable.
     pub fruitless_parks: u64,
     /// Gaps longer than `max_added`, by cause.
     pub misses: Misses,

@@ -34,8 +34,9 @@ use crate::sched::shutdown::{self, ShutdownReport};
 ///
 /// # Fork
 /// In a child made by fork(2) no lane runs. Submitting there fails with [`RejectedBecause::Forked`](crate::RejectedBecause::Forked), and
-/// dropping the runtime does nothing; the child may build one of its own. A task or poller that had not ended at the fork never ends in the child: its
-/// handle may be dropped there, or asked whether it is finished, but `join`, `block_on` and `await` would wait for ever.
+/// dropping the runtime does nothing; the child may build one of its own. A task or poller that had not ended at the fork never ends in the child: there its
+/// handle resolves to an error at once, a cancelled [`JoinError`](crate::JoinError) or [`PollerError::Shutdown`](crate::PollerError::Shutdown).
+/// That holds for fork(2), not for vfork(2) or a bare clone(2).
 ///
 /// # Example
 /// ```

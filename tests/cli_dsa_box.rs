@@ -246,6 +246,26 @@ fn signals_reach_the_program_and_nothing_is_left() {
     }
 }
 
+/// A box that is killed cannot pass that on; the kernel tells the program.
+#[test]
+fn a_program_does_not_outlive_its_box() {
+    let Some(program) = program() else { return };
+    let boxed = Boxed::new();
+    let mut command = boxed.command(&[]);
+    command.arg("--").arg(program).args(["hang", "/dev/dsa/wq0.0"]).stdout(Stdio::piped());
+    let mut running = command.spawn().unwrap();
+    let mut out = BufReader::new(running.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "waiting\n");
+    running.kill().unwrap();
+    running.wait().unwrap();
+    // The program holds the other end of the pipe as long as it lives.
+    let (ended, wait) = std::sync::mpsc::channel();
+    std::thread::spawn(move || ended.send(std::io::copy(&mut out, &mut std::io::sink()).is_ok()));
+    assert_eq!(wait.recv_timeout(Duration::from_secs(60)), Ok(true), "it runs on");
+}
+
 /// Refuses with one line that holds all of `words`, runs nothing and leaves nothing.
 #[track_caller]
 fn assert_refused(command: &mut Command, words: &[&str]) {

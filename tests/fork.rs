@@ -6,7 +6,7 @@ use common::{LIMIT, SOON, child, is_child, pairs, within};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, fork};
 use std::time::{Duration, Instant};
-use twolane::{Error, Handle, RejectedBecause, Runtime, Where};
+use twolane::{Error, Handle, PollerError, RejectedBecause, Runtime, Where};
 
 /// Forks, runs `in_child` there, and checks here that it ended well in time.
 fn forked(in_child: impl FnOnce()) {
@@ -122,6 +122,45 @@ fn handles_from_before_the_fork_may_be_dropped_and_rung() {
             drop((poller, task));
             assert_eq!(done.join().unwrap(), 5, "what was finished before the fork can be had");
         });
+        rt.shutdown(SOON).unwrap();
+    });
+}
+
+fn seen<T>(handle: twolane::JoinHandle<T>) -> (bool, String) {
+    let error = handle.join().map(|_| ()).unwrap_err();
+    (error.is_cancelled(), error.to_string())
+}
+
+/// Whatever state the parent's task was in: its end is not waited for where no lane could bring it about.
+#[test]
+fn what_had_not_ended_before_the_fork_is_an_error_at_once() {
+    if !is_child() {
+        return child("what_had_not_ended_before_the_fork_is_an_error_at_once", &[]);
+    }
+    within(LIMIT, || {
+        let rt = at_rest();
+        let poller = common::keep_for_polling(&rt, 0);
+        let waits = rt.spawn(std::future::pending::<()>());
+        let aborted = rt.spawn(std::future::pending::<()>());
+        let awaited = rt.spawn(std::future::pending::<()>()).abort_on_drop();
+        let (release, hold) = std::sync::mpsc::channel::<()>();
+        let runs = rt.spawn_compute(move || hold.recv().is_err());
+        let queued = rt.spawn_compute(|| 1);
+        forked(|| {
+            assert!(!runs.is_finished() && !poller.is_finished());
+            aborted.abort();
+            for (cancelled, says) in [seen(runs), seen(queued), seen(waits), seen(aborted)] {
+                assert!(cancelled && says.contains("forked"), "{says}");
+            }
+            let own = at_rest();
+            let error = own.block_on(awaited).unwrap().unwrap_err();
+            assert!(error.is_cancelled(), "{error}");
+            poller.stop();
+            let error = poller.join().map(|_| ()).unwrap_err();
+            assert!(matches!(error, PollerError::Shutdown) && error.to_string().contains("forked"), "{error}");
+            own.shutdown(SOON).unwrap();
+        });
+        drop(release);
         rt.shutdown(SOON).unwrap();
     });
 }

@@ -205,7 +205,7 @@ fn a_regular_file_is_no_way_to_be_woken() {
         let rt = pairs(1).build().unwrap();
         let file = File(tempfile::tempfile().unwrap().into());
         let error = rt.spawn_poller(Where::Any, "file", file).unwrap().join().map(|_| ()).unwrap_err();
-        assert!(error.to_string().contains("give one that can be polled, or `WakeBy::Never`"), "{error}");
+        assert!(error.to_string().contains("give one that can be polled, such as a socket"), "{error}");
         let PollerError::Unwakeable(_) = error else { panic!("{error}") };
         assert_eq!(rt.metrics().live_pollers, 0);
         assert_eq!(rt.metrics().lanes[0].panics, 0);

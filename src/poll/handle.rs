@@ -22,6 +22,8 @@ pub(crate) trait Bell: Send + Sync {
     fn doorbell(&self, lane: usize) -> Doorbell;
     /// Runs `wait`, which blocks until a poller of `lane` has ended; or returns `false` at once, where blocking could not end.
     fn may_block(&self, lane: usize, wait: &mut dyn FnMut()) -> bool;
+    /// Whether this is a child made by fork(2): no lane runs in it.
+    fn is_forked(&self) -> bool;
     /// One poller less on `lane`.
     fn poller_ended(&self, lane: usize);
 }
@@ -121,9 +123,10 @@ pub enum PollerError<R> {
     Panicked(Box<dyn Any + Send>),
     /// The closure given to `spawn_poller_with` returned this error, so there never was a poller.
     Init(Box<dyn Error + Send + Sync>),
-    /// Its descriptor cannot be waited for: epoll refused it. Regular files cannot be polled; sockets, eventfds and pipes can.
+    /// Its descriptor cannot be waited for: the kernel refused to have it watched. Regular files cannot be polled; sockets, eventfds and pipes can. Or a limit is
+    /// reached; the message says which.
     Unwakeable(io::Error),
-    /// The runtime ended first, and dropped it on its lane.
+    /// The runtime ended first, and dropped it on its lane. Or this is a child made by fork(2) before the poller ended: no lane runs here.
     Shutdown,
     /// `join` was called where waiting could not end: inside a poller or hook, in a task on the poller's own lane, or on the last compute
     /// lane that is not already waiting. The handle is given back.
@@ -157,6 +160,12 @@ impl<R> PollerHandle<R> {
     /// [`PollerError`]: it panicked, could not be built, or was dropped by the shutdown; or waiting here could never end.
     pub fn join(self) -> Result<R, PollerError<R>> {
         let shared = &self.shared;
+        if shared.bell.is_forked() {
+            return match shared.outcome.try_lock().map(|mut outcome| std::mem::replace(&mut *outcome, Outcome::Taken)) {
+                Some(Outcome::Ended(result)) => result,
+                _ => Err(PollerError::Shutdown),
+            };
+        }
         let waited = shared.bell.may_block(shared.lane, &mut || {
             let mut outcome = shared.outcome.lock();
             while matches!(*outcome, Outcome::Alive) {
@@ -176,6 +185,10 @@ impl<R> PollerHandle<R> {
     /// Whether the poller has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
+        if self.shared.bell.is_forked() {
+            // Who had the lock at the fork has it for ever.
+            return self.shared.outcome.try_lock().is_some_and(|outcome| !matches!(*outcome, Outcome::Alive));
+        }
         !matches!(*self.shared.outcome.lock(), Outcome::Alive)
     }
 
@@ -449,12 +462,9 @@ impl<R> fmt::Display for PollerError<R> {
             },
             Self::Init(error) => write!(f, "the poller could not be built on its lane: {error}"),
             Self::Unwakeable(error) => {
-                write!(
-                    f,
-                    "epoll does not take the poller's descriptor ({error}): give one that can be polled, or `WakeBy::Never`"
-                )
+                write!(f, "the poller's descriptor cannot be waited for ({error}): {}", remedy(error))
             }
-            Self::Shutdown => f.write_str("the runtime ended before the poller did, and dropped it"),
+            Self::Shutdown => f.write_str("the runtime ended before the poller did, and dropped it; or it is of the process that this one was forked from"),
             Self::WouldDeadlock(handle) => {
                 write!(f, "waiting for poller `{}` here could never end: join it from outside the lanes", handle.name())
             }
@@ -463,6 +473,20 @@ impl<R> fmt::Display for PollerError<R> {
 }
 
 impl<R> Error for PollerError<R> {}
+
+/// What helps where the kernel refuses to have a descriptor watched. A lane duplicates it, and epoll takes the copy.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EMFILE) => {
+            "the process has as many descriptors as it may: close some, or raise RLIMIT_NOFILE (`ulimit -n`); a poller takes one more"
+        }
+        Some(libc::ENFILE) => "the machine has as many open files as it may: close some, or raise fs.file-max",
+        Some(libc::ENOSPC) => "the user watches as many descriptors as it may: raise fs.epoll.max_user_watches",
+        Some(libc::ENOMEM) => "the kernel has no memory left for it",
+        Some(libc::EBADF) => "it is closed: keep it open as long as the poller lives",
+        _ => "give one that can be polled, such as a socket, pipe or eventfd, or `WakeBy::Never`",
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -480,6 +504,9 @@ mod tests {
         fn may_block(&self, _lane: usize, wait: &mut dyn FnMut()) -> bool {
             wait();
             true
+        }
+        fn is_forked(&self) -> bool {
+            false
         }
         fn poller_ended(&self, _lane: usize) {}
     }
@@ -522,6 +549,20 @@ mod tests {
         );
         assert!(matches!(adoption.build(&LaneInfo::for_tests(0)), Err(Unbuilt::Failed)));
         assert!(matches!(handle.join(), Err(PollerError::Init(error)) if error.to_string() == "no such queue"));
+    }
+
+    #[test]
+    fn what_helps_depends_on_what_the_kernel_refused() {
+        for (errno, remedy) in [
+            (libc::EPERM, "a socket, pipe or eventfd"),
+            (libc::EMFILE, "RLIMIT_NOFILE"),
+            (libc::ENFILE, "fs.file-max"),
+            (libc::ENOSPC, "max_user_watches"),
+            (libc::EBADF, "is closed"),
+        ] {
+            let message = PollerError::<()>::Unwakeable(io::Error::from_raw_os_error(errno)).to_string();
+            assert!(message.contains(remedy), "{message}");
+        }
     }
 
     #[test]

@@ -22,8 +22,6 @@ pub(crate) mod deque;
 #[cfg(not(twolane_loom))]
 mod exits;
 #[cfg(not(twolane_loom))]
-#[allow(unsafe_code)] // pthread_atfork
-mod fork;
 #[cfg(not(twolane_loom))]
 mod inbox;
 #[cfg(not(twolane_loom))]

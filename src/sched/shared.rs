@@ -14,7 +14,6 @@ use super::current::{self, LaneCx};
 use super::deque::{Injector, Stealer};
 use super::doorbell::{Doorbell, Wake};
 use super::exits::Exits;
-use super::fork;
 use super::inbox::Inbox;
 use super::kinds::Kinds;
 use super::phase::{Phase, PhaseCell};
@@ -25,6 +24,7 @@ use crate::RejectedBecause;
 use crate::metrics::LaneCounters;
 use crate::placement::{LaneInfo, Role};
 use crate::poll::{self, fds};
+use crate::sync::fork;
 use crate::task::{Kind, Ran, Registry, Runnable, Schedule};
 use crate::wait::WaitReport;
 use crate::wait::clock::{Clock, Ticks};
@@ -420,6 +420,10 @@ impl poll::Bell for Shared {
             }
             None => false,
         }
+    }
+
+    fn is_forked(&self) -> bool {
+        Shared::is_forked(self)
     }
 
     fn poller_ended(&self, lane: usize) {

@@ -3,6 +3,8 @@
 //! Built with `--cfg twolane_loom`, the same names are loom's, so that the code that runs in production is the code that the
 //! models explore. Two things have no counterpart in loom and are modelled here: the futex and (in `sched`) the deques.
 
+#[allow(unsafe_code)] // pthread_atfork
+pub(crate) mod fork;
 mod futex;
 #[allow(unsafe_code)] // an instruction without effect
 pub(crate) mod prefetch;

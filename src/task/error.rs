@@ -11,6 +11,8 @@ use std::{fmt, io};
 pub struct JoinError {
     task: Option<&'static str>,
     failure: Failure,
+    /// It is one of the parent process, which goes on there.
+    forked: bool,
 }
 
 /// What the task's allocation keeps in the place of an output.
@@ -26,10 +28,15 @@ pub(super) struct Payload(Box<dyn Any + Send>);
 impl JoinError {
     /// `task` is the type of its closure or future, as far as it is known.
     pub(super) fn new(task: Option<&'static str>, failure: Failure) -> Self {
-        Self { task, failure }
+        Self { task, failure, forked: false }
     }
 
-    /// The task was aborted before it finished, refused, or dropped by a shutdown.
+    /// The task had not ended when this process was made by fork(2).
+    pub(super) fn forked() -> Self {
+        Self { task: None, failure: Failure::Cancelled, forked: true }
+    }
+
+    /// The task was aborted before it finished, refused, or dropped by a shutdown; or this is a child made by fork(2) before it ended, and no lane runs here.
     pub fn is_cancelled(&self) -> bool {
         matches!(self.failure, Failure::Cancelled)
     }
@@ -72,6 +79,9 @@ impl fmt::Display for JoinError {
             None => f.write_str("the task")?,
         }
         match &self.failure {
+            Failure::Cancelled if self.forked => f.write_str(
+                " is of the process that this one was forked from, and goes on there if anywhere: no lane runs here",
+            ),
             Failure::Cancelled => f.write_str(" was cancelled"),
             Failure::Panicked(payload) => match payload.message() {
                 Some(message) => write!(f, " panicked: {message}"),

@@ -15,6 +15,7 @@ use super::error::{Failure, JoinError};
 use super::header::{Header, Reference};
 use super::runnable::Claimed;
 use super::state::{Claim, Detach, Slot};
+use crate::sync::fork::{self, Generation};
 
 /// Waits for a task, whether it is a closure or a future.
 ///
@@ -28,13 +29,16 @@ use super::state::{Claim, Detach, Slot};
 ///
 /// # Errors
 ///
-/// The output is a [`JoinError`] if the task panicked, was aborted, was refused by a runtime that shuts down, or was dropped by its shutdown.
+/// The output is a [`JoinError`] if the task panicked, was aborted, was refused by a runtime that shuts down, or was dropped by its shutdown; and in a
+/// child made by fork(2), where no lane runs, if the task had not ended when the child was made.
 ///
 /// # Panics
 ///
 /// Polling the handle again after it has given the output panics.
 pub struct JoinHandle<T> {
     task: At,
+    /// The process that the task was made in.
+    process: Generation,
     output: PhantomData<T>,
 }
 
@@ -89,14 +93,14 @@ impl<T> JoinHandle<T> {
 
     /// The handle of a task that was refused: resolves to a cancelled [`JoinError`]. No allocation.
     pub(crate) fn cancelled() -> Self {
-        Self { task: At::Refused, output: PhantomData }
+        Self { task: At::Refused, process: fork::generation(), output: PhantomData }
     }
 
     /// # Safety
     ///
     /// - `task` is a live task whose outcome is an `Outcome<T>`; its `HANDLE` bit is set and that reference is the caller's to give.
     pub(super) unsafe fn from_raw(task: NonNull<Header>) -> Self {
-        Self { task: At::Live(task), output: PhantomData }
+        Self { task: At::Live(task), process: fork::generation(), output: PhantomData }
     }
 
     /// Takes the task out of its queue, so to say, to run it on this thread instead of waiting for a lane. `None` if it runs, waits or
@@ -130,6 +134,11 @@ impl<T> JoinHandle<T> {
         };
         // SAFETY: the handle's reference keeps the task alive; `take` ends it, after the last use.
         let header = unsafe { task.as_ref() };
+        if self.process != fork::generation() && !header.state.load().is_complete() {
+            // Nobody is left to end it. The handle lets go of it, as if dropped.
+            drop(std::mem::replace(self, Self { task: At::Joined, process: self.process, output: PhantomData }));
+            return Poll::Ready(Err(JoinError::forked()));
+        }
         match register(header, waker) {
             Slot::Passed => Poll::Pending,
             Slot::Complete => Poll::Ready(self.take(task)),

@@ -157,6 +157,8 @@ pub(crate) struct Controller {
     slow_dozes: u32,
     /// Dozes in a row that took more than usual.
     late_dozes: u32,
+    /// When the lane last doubted that every wait would take too long.
+    doubted: Ticks,
     suspicion: Option<Suspicion>,
     /// A park lies between the last pass and this one.
     asleep: bool,
@@ -268,6 +270,8 @@ struct Bounds {
     preempted_min: u64,
     /// [`LOOK_NS`].
     look: u64,
+    /// [`DOUBT_NS`].
+    doubt: u64,
     fruitless_idle_max: u64,
     park_entry: u64,
     /// Two passes further apart than this, without a park between them, are not to be explained.
@@ -291,6 +295,12 @@ const PASS_OUTLIER: u64 = 8;
 const LATE_TIMES: u64 = 2;
 /// ... and so many in a row, without one on time between them, are no accident: interrupts and preemptions hit one doze in hundreds.
 const LATE_DOZES: u32 = 2;
+/// What waits usually take beyond what was asked is known up to so many times `max_added`. From once that on nobody waits; what is above would only have to
+/// be forgotten before somebody tries again.
+const OVERSHOOT_TIMES: u64 = 2;
+/// 10 ms: while every wait is taken to last beyond `max_added`, nothing tells when that is over: two waits in a row that were preempted look like it. So an eighth of what
+/// is known is forgotten each time, and after some 50 ms a wait is tried. Where they really take that long, it is one event in some thousand that pays for the trial.
+const DOUBT_NS: u64 = 10_000_000;
 /// A doze that took more than this many times what was asked, and more than [`PREEMPTED_MIN_NS`], was preempted:
 /// nothing to learn.
 const PREEMPTED_TIMES: u64 = 4;
@@ -349,6 +359,7 @@ impl Controller {
             pause: pause_ticks.max(1),
             preempted_min: rate.ticks_from_ns(PREEMPTED_MIN_NS),
             look: rate.ticks_from_ns(LOOK_NS),
+            doubt: rate.ticks_from_ns(DOUBT_NS),
             fruitless_idle_max: rate.ticks_from_ns(FRUITLESS_IDLE_MAX_NS).max(park_after),
             park_entry: rate.ticks_from_ns(PARK_ENTRY_NS),
             leap: rate.ticks_from_ns(LEAP_NS),
@@ -362,6 +373,7 @@ impl Controller {
             seen_at: Ticks(0),
             slow_dozes: 0,
             late_dozes: 0,
+            doubted: Ticks(0),
             suspicion: None,
             asleep: false,
             guards: Guards::default(),
@@ -483,7 +495,8 @@ impl Controller {
         self.late_dozes = if took > usual { self.late_dozes.saturating_add(1) } else { 0 };
         let chosen = if self.late_dozes < LATE_DOZES { took.min(usual) } else { took };
         if took >= asked {
-            self.overshoot = averaged(self.overshoot, chosen - asked);
+            let known_most = self.bounds.max_added.saturating_mul(OVERSHOOT_TIMES * AVERAGE_OVER);
+            self.overshoot = averaged(self.overshoot, chosen - asked).min(known_most);
         } else {
             // Whole PAUSEs fall short by less than one. By more, news cut the doze short.
             self.carry = if asked - took < self.bounds.pause { asked - took } else { 0 };
@@ -632,7 +645,7 @@ impl Controller {
     #[cold]
     #[inline(never)]
     fn plan_anew(&mut self, seen: &Observation) {
-        // Where nothing but the overshoot keeps the lane from waiting, no wait would tell that it is over.
+        // Where nothing but the overshoot keeps the lane from waiting, no wait would tell that it is over; see also `doubt`.
         self.overshoot -= self.overshoot / AVERAGE_OVER;
         self.planned = Planned { scale: self.budget.scale(), settled: 0 };
         if self.bounds.mean == 0 && self.bounds.park == Park::Never {
@@ -784,6 +797,7 @@ impl Controller {
     /// Looks up what the plan says from `idle` on.
     #[inline(never)]
     fn enter_segment(&mut self, seen: &Observation, idle: u64) {
+        self.doubt(seen.now);
         let (pass, overshoot) = (self.pass / AVERAGE_OVER, self.overshoot / AVERAGE_OVER);
         let planned = self.plan.at(idle);
         let balance = u64::try_from(self.budget.balance()).unwrap_or(0);
@@ -805,7 +819,7 @@ impl Controller {
             .min(duty_most.max(self.bounds.pause))
             .max(floor);
         let short = self.bounds.charge == Charge::Strict && most < self.bounds.pause;
-        let late = overshoot.saturating_add(self.bounds.pause) > self.bounds.max_added;
+        let late = self.is_too_late();
         self.segment = Segment {
             until: planned.edge.min(idle.saturating_add(SEGMENT_MAX)),
             cycle: planned.cycle,
@@ -816,6 +830,23 @@ impl Controller {
             overshoot,
             watch: seen.can_watch && planned.cycle > self.exit / AVERAGE_OVER,
         };
+    }
+
+    /// Even a PAUSE would last beyond `max_added`, as waits go here.
+    fn is_too_late(&self) -> bool {
+        (self.overshoot / AVERAGE_OVER).saturating_add(self.bounds.pause) > self.bounds.max_added
+    }
+
+    /// Forgets a part of what keeps the lane from waiting at all; see [`DOUBT_NS`].
+    fn doubt(&mut self, now: Ticks) {
+        // The clock may have jumped back.
+        let due = now < self.doubted || now.since(self.doubted) >= self.bounds.doubt;
+        if due {
+            self.doubted = now;
+            if self.is_too_late() {
+                self.overshoot -= self.overshoot / AVERAGE_OVER;
+            }
+        }
     }
 }
 

@@ -710,6 +710,48 @@ mod faults {
         assert!(lane.gaps.is_empty());
     }
 
+    /// How many dozes the lane asks for in a second without events, where `doze` says what each takes; and when it last did.
+    fn without_events(lane: &mut Controller, from: u64, doze: Doze) -> (u64, u64) {
+        let (mut now, mut dozes, mut last) = (from, 0, from);
+        while now < from + 1_000 * MS {
+            now += 150;
+            if let Step::Doze { ticks } = lane.observe(&empty(now, 150)) {
+                (dozes, last) = (dozes + 1, now);
+                now += doze(ticks);
+                lane.dozed(ticks, doze(ticks));
+            }
+        }
+        (dozes, last - from)
+    }
+
+    // Two preemptions in a row look like waits that last too long; without events, nothing but time shows that they do not.
+    #[test]
+    fn preemptions_in_a_row_end_waiting_for_a_moment() {
+        let mut lane = controller(&settings(500, 4 * US));
+        let _ = lane.observe(&empty(150, 150));
+        for _ in 0..10 {
+            lane.dozed(900, 5 * MS);
+        }
+        let mut now = 100 * MS;
+        let began = now;
+        while !matches!(lane.observe(&empty(now, 150)), Step::Doze { .. }) {
+            now += 150;
+            assert!(now < began + 100 * MS, "no doze for {} ms", (now - began) / MS);
+        }
+        assert!(now > began + 5 * MS, "they count for something: {}", now - began);
+        let (dozes, _) = without_events(&mut lane, now, |asked| asked + 50);
+        assert!(dozes > 100_000, "{dozes} in a second after that");
+    }
+
+    // And where they do last too long, trying again is rare.
+    #[test]
+    fn waits_that_always_last_too_long_are_hardly_tried() {
+        let mut lane = controller(&settings(500, 4 * US));
+        let _ = lane.observe(&empty(150, 150));
+        let (dozes, last) = without_events(&mut lane, 150, |_| 43_478);
+        assert!((10..100).contains(&dozes) && last > 800 * MS, "{dozes}, the last one after {last}");
+    }
+
     // The state of a lane of a virtual machine: now and then the hypervisor takes the cpu for milliseconds, and interrupts lengthen
     // waits and passes by tens of microseconds.
     #[test]

@@ -34,13 +34,14 @@ const PASSED_ON: [libc::c_int; 5] = [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1,
 /// Runs it to its end. `Err`: it could not be started.
 pub fn run(mut command: Command) -> Result<Ended, String> {
     let before = LEFT_TO_THE_PROGRAM.map(|signal| (signal, handle(signal, libc::SIG_IGN)));
+    let boxed = std::process::id();
     let restored = move || -> io::Result<()> {
         for (signal, action) in before {
             handle(signal, action);
         }
-        Ok(())
+        go_with(boxed)
     };
-    // SAFETY: between fork and exec, in a process of one thread: two system calls.
+    // SAFETY: between fork and exec, in a process of one thread: system calls.
     unsafe { command.pre_exec(restored) };
     let started = command.spawn();
     let outcome = started.and_then(|mut child| {
@@ -58,6 +59,18 @@ pub fn run(mut command: Command) -> Result<Ended, String> {
         handle(signal, action);
     }
     outcome.map_err(|error| format!("{}: cannot be started: {error}", command.get_program().to_string_lossy()))
+}
+
+/// The program has no devices without its box: if that is killed (by what it cannot pass on, such as SIGKILL), the program gets a SIGTERM.
+fn go_with(boxed: u32) -> io::Result<()> {
+    // SAFETY: a system call about the calling thread, the only one.
+    if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if std::os::unix::process::parent_id() != boxed {
+        return Err(io::ErrorKind::BrokenPipe.into()); // it was killed before that
+    }
+    Ok(())
 }
 
 /// Sets what a signal does, and returns what it did.

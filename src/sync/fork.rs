@@ -1,4 +1,4 @@
-//! Notices fork(2): the child has the memory of a runtime and none of its lanes.
+//! Notices fork(2): the child has the memory of its parent and one of its threads. What others were to do never happens there.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
