@@ -1,12 +1,16 @@
 //! A runtime whose copies go to the device model: what is asked for comes back right, whoever carries it out, in fair weather and foul.
 #![cfg(feature = "sim")]
+#![allow(unsafe_code)] // buffers of the tests' own
 
 mod common;
 
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use common::pairs;
-use twolane::offload::{Engine, Failure};
+use twolane::offload::{Engine, Failed, Failure, ReadBuffer, WriteBuffer};
 use twolane::sim::dsa::{Device, DeviceConfig, Faults, Profile, QueueConfig};
 use twolane::{Builder, LaneRunner, Placement, Runtime};
 
@@ -79,6 +83,109 @@ fn many_go_in_batches() {
     let counts = copies.counts();
     assert_eq!((counts.batches, counts.batched), (5, 40), "{counts:?}");
     assert_eq!((device.counters().batches, device.violations()), (5, vec![]));
+}
+
+#[test]
+fn all_as_one_future_go_in_batches_and_come_back_in_their_vec() {
+    let device = device(Profile::strict(3));
+    let _driven = device.spawn();
+    let rt = runtime(&device);
+    let copies = rt.copies().on(Engine::Device);
+    // The first copy of a page wakes the reaper, the long way.
+    rt.block_on(copies.copy(bytes(10), vec![0; 10])).unwrap().unwrap();
+    let before = copies.counts();
+    let pairs: Vec<_> = (0..8).map(|n| (bytes(10_000 + n), vec![0; 11_000])).collect();
+    let place = pairs.as_ptr();
+    let pairs = rt.block_on(copies.copy_all(pairs)).unwrap().unwrap();
+    assert_eq!(pairs.as_ptr(), place, "the very Vec");
+    let pairs: Vec<_> = pairs.into_iter().chain((0..27).map(|n| (bytes(10_000 + n), vec![0; 11_000]))).collect();
+    let pairs = rt.block_on(copies.copy_all(pairs)).unwrap().unwrap();
+    for (src, dst) in pairs {
+        assert!(dst[..src.len()] == src);
+    }
+    let counts = copies.counts();
+    // Eight, and 35 in batches of eight at most.
+    assert_eq!((counts.batches - before.batches, counts.batched - before.batched), (6, 43), "{counts:?}");
+    assert_eq!(device.violations(), []);
+}
+
+/// A buffer that says when it goes.
+struct Told(Vec<u8>, Arc<AtomicUsize>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.1.fetch_add(1, Relaxed);
+    }
+}
+
+// SAFETY: as of the vector, which is on the heap, and which nobody else has.
+unsafe impl ReadBuffer for Told {
+    fn readable(&self) -> (*const u8, usize) {
+        (self.0.as_ptr(), self.0.len())
+    }
+}
+// SAFETY: as above.
+unsafe impl WriteBuffer for Told {
+    fn writable(&mut self) -> (*mut u8, usize) {
+        (self.0.as_mut_ptr(), self.0.len())
+    }
+}
+
+#[test]
+fn all_that_are_dropped_stay_until_the_last_of_them_is_over() {
+    for polled in [false, true] {
+        let device = device(Profile::strict(4));
+        let rt = runtime(&device);
+        let copies = rt.copies().on(Engine::Device);
+        let gone = Arc::new(AtomicUsize::new(0));
+        let told = |len| Told(bytes(len), Arc::clone(&gone));
+        let mut copying = copies.copy_all((0..11).map(|_| (told(5000), told(5000))).collect());
+        if polled {
+            let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+            assert!(std::pin::Pin::new(&mut copying).poll(&mut cx).is_pending());
+        }
+        drop(copying);
+        assert!(gone.load(Relaxed) < 22, "the device has most of them");
+        let _driven = device.spawn();
+        common::until("the device has answered", || gone.load(Relaxed) == 22);
+        // Never asked for again, and forgotten: leaked, and nothing else.
+        std::mem::forget(copies.copy_all((0..3).map(|_| (told(5000), told(5000))).collect()));
+        let (src, dst) = rt.block_on(copies.copy(bytes(9), vec![0; 9])).unwrap().unwrap();
+        assert_eq!(src, dst);
+        assert_eq!((gone.load(Relaxed), device.violations()), (22, vec![]));
+    }
+}
+
+#[test]
+fn all_of_which_a_device_loses_some() {
+    let mut lossy = Faults::none();
+    lossy.never = 0.2;
+    let (mut lost, mut kept) = (0, 0);
+    for seed in 0..20 {
+        let device = device(Profile::strict(seed));
+        device.set_faults(lossy.clone());
+        let _driven = device.spawn();
+        let rt = pairs(1).model_device(&device).copy_timeout(Duration::from_millis(20)).build().unwrap();
+        let gone = Arc::new(AtomicUsize::new(0));
+        let all = (0..8).map(|n| (Told(bytes(3000 + n), Arc::clone(&gone)), Told(vec![0; 4000], Arc::clone(&gone))));
+        match rt.block_on(rt.copies().on(Engine::Device).copy_all(all.collect())).unwrap() {
+            Ok(pairs) => assert!(pairs.iter().all(|(src, dst)| dst.0[..src.0.len()] == src.0)),
+            Err(failed) => {
+                assert_eq!(failed.each.len(), 8);
+                for one in &failed.each {
+                    match one {
+                        Ok((src, dst)) => assert!(dst.0[..src.0.len()] == src.0),
+                        Err(Failed { failure: Failure::Quarantined { .. }, buffers: None }) => lost += 1,
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+                drop(failed);
+            }
+        }
+        kept += 16 - gone.load(Relaxed);
+        assert_eq!(device.violations(), []);
+    }
+    assert!(lost > 0 && kept == 2 * lost, "what a device may still write stays, and nothing else: {kept} for {lost}");
 }
 
 #[test]

@@ -52,6 +52,8 @@ on_every_backend! {
     unaligned_and_across_pages: unaligned,
     intents: intents,
     many_at_once: many,
+    all_at_once: all,
+    some_of_all_fail: some_of_all,
     gathered: gathered,
     dropped: dropped_and_forgotten,
     eight_threads_at_once: eight_threads,
@@ -324,6 +326,47 @@ fn many(rig: &Rig) {
     }
 }
 
+fn all(rig: &Rig) {
+    // None, one, two, a batch, one more, several batches, and more than a page of slots has room for.
+    for count in [0, 1, 2, 7, 8, 9, 16, 30, 100] {
+        for sizes in [&[3000][..], &SIZES[1..6], &SIZES] {
+            let pairs: Vec<_> = (0..count)
+                .map(|n| (bytes(sizes[n % sizes.len()], n as u64), vec![0xee; sizes[n % sizes.len()] + 9]))
+                .collect();
+            let copied = end_of(&rig.rt, "all copies", rig.copies().copy_all(pairs.clone()));
+            let copied = copied.unwrap_or_else(|failed| panic!("{count} by {:?}: {failed}", rig.backend));
+            assert_eq!(copied.len(), count);
+            for ((src, _), (same, dst)) in pairs.iter().zip(copied) {
+                assert!(same == *src && dst[..src.len()] == *src && dst[src.len()..] == [0xee; 9], "{count} {sizes:?}");
+            }
+        }
+    }
+}
+
+/// Those that cannot be say so, and keep nobody from being copied.
+fn some_of_all(rig: &Rig) {
+    for wrong in [0, 3, 7, 8, 11] {
+        let pairs: Vec<_> = (0..12).map(|n| (bytes(2000, n), vec![0; if n == wrong { 1999 } else { 2001 }])).collect();
+        let failed = end_of(&rig.rt, "all copies", rig.copies().copy_all(pairs)).unwrap_err();
+        let (says, numbers) = (failed.to_string(), failed.failures().map(|(number, _)| number).collect::<Vec<_>>());
+        assert!(
+            says.starts_with(&format!("1 of 12 copies failed; number {wrong}: the destination has 1999")),
+            "{says}"
+        );
+        assert_eq!(numbers, [wrong as usize]);
+        for (number, one) in failed.each.into_iter().enumerate() {
+            let right = number as u64 != wrong;
+            let (src, dst) = match one {
+                Ok(pair) if right => pair,
+                Err(failed) if !right => failed.buffers.expect("no device has them"),
+                other => panic!("{number}: {:?}", other.map(|_| "copied")),
+            };
+            assert!(src == bytes(2000, number as u64), "each one's own");
+            assert!(if right { dst[..2000] == src } else { dst == [0; 1999] }, "{number}");
+        }
+    }
+}
+
 fn gathered(rig: &Rig) {
     let copies = rig.copies().gathered(true);
     let copying: Vec<_> = (0..20).map(|n| copies.copy(bytes(2000 + n, n as u64), vec![0; 3000])).collect();
@@ -350,6 +393,15 @@ fn dropped_and_forgotten(rig: &Rig) {
         drop(polled);
         std::mem::forget(ask(&copies));
         drop(ask(&copies.clone().gathered(true)));
+        let ask = |count: u64| copies.copy_all((0..count).map(|n| (bytes(len, n), vec![0; len])).collect());
+        drop(ask(8));
+        let mut polled = ask(11);
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        let _ = std::future::Future::poll(std::pin::Pin::new(&mut polled), &mut cx);
+        drop(polled);
+        if round % 10 == 0 {
+            std::mem::forget(ask(2));
+        }
     }
     let (src, dst) = done(rig, "a copy after those", copies.copy(bytes(5000, 1), vec![0; 5000]));
     assert!(src == dst);

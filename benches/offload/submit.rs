@@ -4,8 +4,8 @@
 //! portal takes 64 bytes and does nothing ([`NullQueue`]). By valgrind's count, of one function only, as the slope between 1000 and 2000 of them. Each copy is finished,
 //! and its future polled to its end, outside of what is counted. One copy is outstanding all the time, as in a service that has any: the reaper is awake.
 //!
-//! *Single* is one copy that is submitted at once; *batch8* is `copy_many` with eight, an eighth of it each. Beside: eight calls of `copy()` that end in one batch
-//! (`gathered`), an eighth of them each.
+//! *Single* is one copy that is submitted at once; *batch8* is `copy_all` with eight, an eighth of it each. Beside, an eighth of each as well: `copy_all` and the first poll
+//! of its future (`polled`); `copy_many`, with a future a copy (`many`); eight calls of `copy()` that end in one batch (`gathered`).
 //!
 //! **Reference.** None that can be run here. Counted by hand in DPDK's idxd: 126 for enqueue and submit, 79 an operation in a batch of 8.
 //!
@@ -18,7 +18,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use twolane::offload::dsa::abi::Descriptor;
-use twolane::offload::{Copies, Copying, Engine, Offloading};
+use twolane::offload::{Copies, Copying, CopyingAll, Engine, Offloading};
 use twolane::sim::dsa::NullQueue;
 use twolane::{Placement, Runtime};
 
@@ -37,6 +37,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const REAPED: Duration = Duration::from_millis(1);
 
 type Copy = Offloading<Copying<Vec<u8>, Vec<u8>>>;
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 pub fn single(_: &Machine) -> Result<Figure, String> {
     Ok(Figure::exact("submit_instructions_single", slope("single")?, Bound::AtMost(150.0)))
@@ -44,8 +45,10 @@ pub fn single(_: &Machine) -> Result<Figure, String> {
 
 pub fn batch8(_: &Machine) -> Result<Figure, String> {
     let figure = Figure::exact("submit_instructions_batch8", slope("batch8")? / BATCH as f64, Bound::AtMost(60.0));
+    let (polled, many) = (slope("polled8")? / BATCH as f64, slope("many8")? / BATCH as f64);
     // The reaper submits some of what is gathered, and may store over what was not taken yet: such a run is of no use, and says so.
     let gathered = slope("gathered8").or_else(|_| slope("gathered8"))?;
+    let figure = figure.beside("polled8_instructions", polled).beside("many8_instructions", many);
     Ok(figure.beside("gathered8_instructions", gathered / BATCH as f64))
 }
 
@@ -70,7 +73,7 @@ fn born_ready(_: <Copy as Future>::Output, after: &mut After<'_>) {
 /// What comes after what is counted.
 struct After<'a> {
     null: &'a NullQueue,
-    pairs: &'a mut Vec<(Vec<u8>, Vec<u8>)>,
+    pairs: &'a mut Pairs,
     submitted: Result<usize, String>,
 }
 
@@ -81,15 +84,61 @@ fn uncounted_finish(copying: &mut Copy, after: &mut After<'_>) {
     after.submitted = finish_one(copying, after.null, after.pairs, &mut cx);
 }
 
+/// What is counted, but for what is done after. The future stays where it is made, as a task's does.
+#[inline(never)]
+fn submit_batch8(copies: &Copies, pairs: Pairs, null: &NullQueue, after: &mut Result<(Pairs, usize), String>) {
+    let mut copying = copies.copy_all(pairs);
+    uncounted_finish_all(&mut copying, null, after);
+    std::mem::forget(copying); // answered: there is nothing in it
+}
+
+/// What is counted, with a poll.
+#[inline(never)]
+fn submit_polled8(
+    copies: &Copies,
+    pairs: Pairs,
+    cx: &mut Context<'_>,
+    null: &NullQueue,
+    after: &mut Result<(Pairs, usize), String>,
+) {
+    let mut copying = copies.copy_all(pairs);
+    if Pin::new(&mut copying).poll(cx).is_ready() {
+        return *after = Err("copies to a device were born ready".into());
+    }
+    uncounted_finish_all(&mut copying, null, after);
+    std::mem::forget(copying); // answered: there is nothing in it
+}
+
+/// As [`uncounted_finish`], of all of them.
+#[inline(never)]
+fn uncounted_finish_all(
+    copying: &mut CopyingAll<Vec<u8>, Vec<u8>>,
+    null: &NullQueue,
+    after: &mut Result<(Pairs, usize), String>,
+) {
+    let (mut cx, mut submitted) = (Context::from_waker(Waker::noop()), 0);
+    *after = Err("nothing was submitted".into());
+    for _ in 0..PASSES {
+        match finish_what_came(null) {
+            Ok(came) => submitted += came,
+            Err(error) => return *after = Err(error),
+        }
+        if let Poll::Ready(done) = Pin::new(&mut *copying).poll(&mut cx) {
+            return *after = done.map(|pairs| (pairs, submitted)).map_err(|failed| failed.to_string());
+        }
+        std::thread::sleep(REAPED);
+    }
+}
+
 /// What is counted.
 #[inline(never)]
-fn submit_batch8(copies: &Copies, pairs: &mut Vec<(Vec<u8>, Vec<u8>)>, into: &mut Vec<Copy>) {
+fn submit_many8(copies: &Copies, pairs: &mut Pairs, into: &mut Vec<Copy>) {
     copies.copy_many(pairs.drain(..), into);
 }
 
 /// What is counted.
 #[inline(never)]
-fn submit_gathered8(copies: &Copies, pairs: &mut Vec<(Vec<u8>, Vec<u8>)>, into: &mut Vec<Copy>) {
+fn submit_gathered8(copies: &Copies, pairs: &mut Pairs, into: &mut Vec<Copy>) {
     for (src, dst) in pairs.drain(..) {
         into.push(copies.copy(src, dst));
     }
@@ -122,12 +171,20 @@ pub fn count(what: &str, times: &str) -> Result<(), String> {
                 submit_single(&copies, pair, &mut cx, &mut after);
                 one = after.submitted?;
             }
-            "batch8" => submit_batch8(&copies, &mut pairs, &mut copying),
+            "batch8" | "polled8" => {
+                let (all, mut after) = (std::mem::take(&mut pairs), Ok((Vec::new(), 0)));
+                match what {
+                    "batch8" => submit_batch8(&copies, all, &null, &mut after),
+                    _ => submit_polled8(&copies, all, &mut cx, &null, &mut after),
+                }
+                (pairs, one) = after?;
+            }
+            "many8" => submit_many8(&copies, &mut pairs, &mut copying),
             "gathered8" => {
                 submit_gathered8(&copies.clone().gathered(true), &mut pairs, &mut copying);
                 copies.flush_gathered();
             }
-            _ => return Err(format!("--submit: `{what}` is none of single, batch8, gathered8")),
+            _ => return Err(format!("--submit: `{what}` is none of single, batch8, polled8, many8, gathered8")),
         }
         let submitted = one + finish_all(&null, &mut copying, &mut pairs, &mut cx)?;
         // Under valgrind what is gathered grows old before it is complete.
@@ -161,7 +218,7 @@ fn taken(null: &NullQueue) -> Result<Vec<Descriptor>, String> {
 fn finish_all(
     null: &NullQueue,
     copying: &mut Vec<Copy>,
-    pairs: &mut Vec<(Vec<u8>, Vec<u8>)>,
+    pairs: &mut Pairs,
     cx: &mut Context<'_>,
 ) -> Result<usize, String> {
     let mut submitted = 0;
@@ -172,18 +229,10 @@ fn finish_all(
 }
 
 /// As [`finish_all`], of one.
-fn finish_one(
-    copy: &mut Copy,
-    null: &NullQueue,
-    pairs: &mut Vec<(Vec<u8>, Vec<u8>)>,
-    cx: &mut Context<'_>,
-) -> Result<usize, String> {
+fn finish_one(copy: &mut Copy, null: &NullQueue, pairs: &mut Pairs, cx: &mut Context<'_>) -> Result<usize, String> {
     let mut submitted = 0;
     for _ in 0..PASSES {
-        let taken = null.take().map_err(|error| error.to_string())?;
-        // SAFETY: just taken, and the runtime runs.
-        taken.iter().for_each(|descriptor| unsafe { null.finish(descriptor) });
-        submitted += taken.len();
+        submitted += finish_what_came(null)?;
         if let Poll::Ready(done) = Pin::new(&mut *copy).poll(cx) {
             pairs.push(done.map_err(|failed| failed.to_string())?);
             return Ok(submitted);
@@ -191,6 +240,14 @@ fn finish_one(
         std::thread::sleep(REAPED);
     }
     Err("nothing was submitted".into())
+}
+
+/// Says of all that was submitted that it is done. How many descriptors that were.
+fn finish_what_came(null: &NullQueue) -> Result<usize, String> {
+    let taken = null.take().map_err(|error| error.to_string())?;
+    // SAFETY: just taken, and the runtime runs.
+    taken.iter().for_each(|descriptor| unsafe { null.finish(descriptor) });
+    Ok(taken.len())
 }
 
 fn finished(mut copy: Copy, cx: &mut Context<'_>) -> Result<(), String> {

@@ -10,7 +10,7 @@ use super::held::Held;
 use super::many::copy_many;
 use super::operation::{Dif, DifWrite, Pattern};
 use super::request::*;
-use super::{Intent, Offloading};
+use super::{CopyingAll, Intent, Offloading};
 
 /// Who shall carry an operation out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,6 +103,29 @@ impl Copies {
         into: &mut Vec<Offloading<Copying<S, D>>>,
     ) {
         copy_many(self, pairs, into);
+    }
+
+    /// As [`copy_many`](Self::copy_many), with one future for all of them, which gives the pairs back in their `Vec`. What goes to a device does so from where it is, so that
+    /// this costs the core least a copy, and wakes the task least often. Copies that a device does not take plainly (there are several queues, or none; it is
+    /// full; the CPU is cheaper) begin as `copy_many` would have them.
+    ///
+    /// # Errors
+    /// At least one failed: [`FailedCopies`] has the others' buffers, and why.
+    ///
+    /// # Cost
+    /// No allocation for up to 8 pairs that go to the only queue there is.
+    ///
+    /// ```
+    /// # let rt = twolane::Runtime::builder().build()?;
+    /// let pairs: Vec<_> = (0..8).map(|n| (vec![n; 4096], vec![0; 4096])).collect();
+    /// for (src, dst) in rt.block_on(rt.copies().copy_all(pairs))?? {
+    ///     assert_eq!(src, dst);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(always)]
+    pub fn copy_all<S: ReadBuffer, D: WriteBuffer>(&self, pairs: Vec<(S, D)>) -> CopyingAll<S, D> {
+        CopyingAll::start(self, pairs)
     }
 
     /// Submits what [waits for others](Self::gathered) on the calling thread.

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::dsa::prepare::Manner;
 use super::dsa::queue::{Queue, QueueId};
-use super::flow::{Flow, How, Ticket};
+use super::flow::{Flow, How, Ticket, Tickets};
 use super::route::{self, Ask, BatchGain, Choice, Mode, QueueView, Router};
 use super::{Engine, Intent, Kind, Operation, Reopening};
 
@@ -90,7 +90,7 @@ impl Device {
         copies: &mut [T],
         copy_of: impl Fn(&mut T) -> Option<(*const u8, *mut u8, usize)>,
         put: impl Fn(&mut T, Ticket),
-    ) -> usize {
+    ) -> Option<Tickets> {
         let go = |queue: &Queue, copies: &mut [T]| {
             if demanded { copies.len() } else { self.go(queue, intent, copies, &copy_of) }
         };

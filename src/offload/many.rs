@@ -72,6 +72,7 @@ impl Device {
                 |one| one.request().copy(),
                 |one, ticket| one.with_device(ticket),
             )
+            .map_or(0, |tickets| tickets.count())
         }
     }
 }

@@ -51,6 +51,9 @@ mod request;
 #[cfg(not(twolane_loom))]
 mod submitted;
 #[cfg(not(twolane_loom))]
+#[allow(unsafe_code)]
+mod together;
+#[cfg(not(twolane_loom))]
 mod verdict;
 
 #[cfg(not(twolane_loom))]
@@ -80,6 +83,7 @@ pub use {
     offloading::{Failed, Offloading},
     operation::{Dif, DifBlock, DifEscape, DifTags, DifWrite},
     request::*,
+    together::{CopyingAll, FailedCopies},
     verdict::{DifFault, Verdict},
 };
 #[cfg(not(twolane_loom))]

@@ -44,6 +44,13 @@ pub(super) mod sealed {
 }
 use sealed::{Answer, Described, Sealed};
 
+/// Where a copy is from and where to, if there is room.
+#[inline(always)]
+pub(super) fn copy_of(src: &impl ReadBuffer, dst: &mut impl WriteBuffer) -> Option<(*const u8, *mut u8, usize)> {
+    let ((src, len), (dst, room)) = (src.readable(), dst.writable());
+    (room >= len).then_some((src, dst, len))
+}
+
 /// Declares a request: its buffers, its plain fields, its operation and its answer.
 macro_rules! request {
     (
@@ -100,10 +107,7 @@ request! {
         let ((src, len), (dst, room)) = (this.src.readable(), this.dst.writable());
         check_room("destination", room, len).map(|()| Operation::Copy { src, dst, len })
     }
-    copy(this) {
-        let ((src, len), (dst, room)) = (this.src.readable(), this.dst.writable());
-        (room >= len).then_some((src, dst, len))
-    }
+    copy(this) { copy_of(&this.src, &mut this.dst) }
     answer(_verdict, this) -> (S, D) { (this.src, this.dst) }
 }
 

@@ -12,6 +12,7 @@ mod set;
 use std::fmt;
 use std::mem::ManuallyDrop;
 
+pub(crate) use copies::Template;
 pub(crate) use credits::Credits;
 pub(crate) use health::{Condition, Health};
 #[cfg(test)]

@@ -73,7 +73,7 @@ fn together(page: PageRef, queue: &Queue, id: QueueId, slots: u64) -> (u64, Subm
     let Claim::Taken { slots: own, rouse: _ } = page.claims.claim() else { return singles(page, queue, slots) };
     // The reaper is awake, or was called: it does not sleep beside the live slots that are being submitted here.
     let batch = own.trailing_zeros();
-    let list = page.memory.list(batch);
+    let list = page.list_anew(batch);
     for (at, slot) in numbers(slots).enumerate() {
         // SAFETY: in bounds (a part has at most LIST_LEN), aligned; the descriptor is ours with its bit, the list with its slot.
         unsafe { list.add(at).copy_from_nonoverlapping(page.memory.descriptor(slot), 1) };

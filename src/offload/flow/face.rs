@@ -15,7 +15,7 @@ use super::reaper::Reaper;
 use super::room::Room;
 use super::shutdown::{self, Report};
 use super::submit::{How, Refused};
-use super::ticket::Ticket;
+use super::ticket::{Ticket, Tickets};
 use crate::offload::dsa::portal::{Drained, NotDrained};
 use crate::offload::dsa::queue::{Queue, QueueId, Queues};
 use crate::offload::{Intent, Operation};
@@ -80,8 +80,8 @@ impl Flow {
     }
 
     /// The first of these copies, together in one batch to the only queue that there is, as many as `go` there: as [`submit_copy`](Self::submit_copy) each, of which
-    /// says `copy_of`. Each one's ticket is `put`. How many: 0 if nothing was done; fewer than [`TOGETHER`] if there are no more, or if the next one is
-    /// unusual.
+    /// says `copy_of`. Each one's ticket is `put`, and all of them are returned, for whoever forgets it there. `None`: nothing was done. Fewer than [`TOGETHER`] are
+    /// submitted if there are no more, or if the next one is unusual.
     ///
     /// # Safety
     /// As [`submit`](Self::submit), for each; and `copy_of` and `put` do not fork.
@@ -93,7 +93,7 @@ impl Flow {
         copies: &mut [T],
         copy_of: impl Fn(&mut T) -> Option<(*const u8, *mut u8, usize)>,
         put: impl Fn(&mut T, Ticket),
-    ) -> usize {
+    ) -> Option<Tickets> {
         // SAFETY: the caller's promise.
         unsafe { self.0.submit_copies(go, intent, copies, copy_of, put) }
     }

@@ -52,7 +52,7 @@ impl Core {
         }
         let batch = slots.ilog2();
         let children = slots & !(1 << batch);
-        let list = page.memory.list(batch);
+        let list = page.list_anew(batch);
         let mut write_back = 0_u64;
         let mut result = Ok(());
         for (at, (slot, (operation, fenced))) in numbers(children).zip(operations).enumerate() {

@@ -161,7 +161,8 @@ impl Memory {
         unsafe { self.0.add(RECORD_BYTES).cast::<Descriptor>().add(slot as usize).as_ptr() }
     }
 
-    /// The list of a slot that is a batch: [`LIST_LEN`] descriptors. Whoever dereferences it is closing that batch.
+    /// The list of a slot that is a batch: [`LIST_LEN`] descriptors. Whoever dereferences it is closing that batch. To write it, see
+    /// [`Page::list_anew`](super::page::Page::list_anew).
     #[inline]
     pub(crate) fn list(&self, slot: u32) -> *mut Descriptor {
         debug_assert!((slot as usize) < RECORDS);

@@ -61,5 +61,5 @@ pub(crate) use {
     shutdown::Report,
     slot::Kept,
     submit::{How, Refused, TOGETHER},
-    ticket::{Settled, Ticket},
+    ticket::{Settled, Ticket, Tickets},
 };

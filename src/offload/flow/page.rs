@@ -18,7 +18,7 @@ use super::claims::{Claims, SLOTS};
 use super::core::Core;
 use super::counters::Counters;
 use super::memory::{Line, Memory, RECORDS};
-use super::slot::{Origin, Outcome, Slot};
+use super::slot::{Origin, Outcome, PreparedFor, Slot};
 use super::waiters::Waiters;
 use crate::offload::dsa::abi::Descriptor;
 use crate::offload::dsa::portal::Lineage;
@@ -199,6 +199,12 @@ impl Page {
     #[inline(always)]
     pub(crate) fn is_here(&self) -> bool {
         self.home.is_here()
+    }
+
+    /// The [list](Memory::list) of a slot, for its holder to write: from now on it is prepared for nothing.
+    pub(crate) fn list_anew(&self, slot: u32) -> *mut Descriptor {
+        self.slot(slot).set_prepared(PreparedFor::NOTHING);
+        self.memory.list(slot)
     }
 
     /// As [`slot`](Self::slot).

@@ -26,6 +26,8 @@ pub(crate) struct Slot {
     origin: AtomicU32,
     /// Of a batch: the slots of its operations, as bits.
     children: AtomicU64,
+    /// What the slot's list was [prepared](PreparedFor) for.
+    prepared: AtomicU32,
 }
 
 // SAFETY: the cells are handed from thread to thread by the state word (see `StateWord`); what is in them is `Send`.
@@ -53,6 +55,22 @@ const NO_BATCH: u8 = u8::MAX;
 /// An origin as it is written, for whoever writes the same to several.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OriginWord(u32);
+
+/// What a list of descriptors was written for as far as its descriptors are all alike, so that another batch of that kind need not write it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PreparedFor(u32);
+
+impl PreparedFor {
+    /// It was not, or is about to be written over.
+    pub(crate) const NOTHING: Self = Self(0);
+
+    /// Copies with this intent to this queue, in a run of slots that ends with the list's.
+    #[inline(always)]
+    pub(crate) fn copies(queue: u16, intent: u8) -> Self {
+        const SOMETHING: u32 = 1 << 31;
+        Self(SOMETHING | u32::from(queue) << 8 | u32::from(intent))
+    }
+}
 
 impl From<Origin> for OriginWord {
     #[inline(always)]
@@ -124,6 +142,7 @@ impl Slot {
             deadline: AtomicU64::new(0),
             origin: AtomicU32::new(0),
             children: AtomicU64::new(0),
+            prepared: AtomicU32::new(PreparedFor::NOTHING.0),
         }
     }
 
@@ -174,6 +193,19 @@ impl Slot {
         // Relaxed: read by whoever saw the record, which the device writes after it was told of the operation; or by a
         // quarantine, which reports it and no more.
         self.origin.store(origin.into().0, Relaxed);
+    }
+
+    /// What the slot's list was prepared for.
+    #[inline(always)]
+    pub(crate) fn prepared(&self) -> PreparedFor {
+        // Relaxed: as the list, it comes with the slot.
+        PreparedFor(self.prepared.load(Relaxed))
+    }
+
+    /// Before the list is written over, by the slot's holder; and after it was prepared.
+    pub(crate) fn set_prepared(&self, what: PreparedFor) {
+        // Relaxed: see `prepared`.
+        self.prepared.store(what.0, Relaxed);
     }
 
     /// As [`register`](Self::register), where no waker was registered before. `false`: nothing was done; ask `register`.

@@ -7,13 +7,13 @@ use super::close;
 use super::core::Core;
 use super::memory::{LIST_LEN, Line, Memory};
 use super::page::PageRef;
-use super::slot::{Origin, OriginWord};
-use super::ticket::Ticket;
+use super::slot::{Origin, OriginWord, PreparedFor};
+use super::ticket::{Ticket, Tickets};
 use crate::offload::batch::Waiting;
 use crate::offload::dsa::abi::{Descriptor, Flags};
 use crate::offload::dsa::portal::{Death, Direct, Submitted};
 use crate::offload::dsa::prepare::{Manner, Note, Unsuited, prepare};
-use crate::offload::dsa::queue::{Condition, Queue, QueueId};
+use crate::offload::dsa::queue::{Condition, Queue, QueueId, Template};
 use crate::offload::{Intent, Operation};
 
 /// Copies that are submitted together: a batch, as many as pay (see `batch`).
@@ -142,50 +142,53 @@ impl Core {
         copies: &mut [T],
         copy_of: impl Fn(&mut T) -> Option<(*const u8, *mut u8, usize)>,
         put: impl Fn(&mut T, Ticket),
-    ) -> usize {
-        let Some(sole) = self.queues.sole() else { return 0 };
+    ) -> Option<Tickets> {
+        let sole = self.queues.sole()?;
         let queue = sole.queue();
         let batch_max = close::batch_max(queue, &self.settings.batching);
         if batch_max < TOGETHER || !self.is_here() || !queue.health().is_up() {
-            return 0;
+            return None;
         }
         let go = go(queue, copies);
         let copies = &mut copies[..go];
         if copies.is_empty() {
-            return 0;
+            return None;
         }
         let page = self.page();
         if !queue.credits().take_one() {
-            return 0;
+            return None;
         }
         // A slot for each, and the highest one for the batch.
         let Some(first) = page.claims.claim_run::<{ TOGETHER as u32 + 1 }>() else {
             queue.answered(1);
-            return 0;
+            return None;
         };
         let mut run = Run { queue, direct: sole.direct(), page, first, count: 0 };
-        let template = *queue.copies().of(intent);
+        let template = queue.copies().of(intent);
+        run.prepare(intent, template);
+        let (takes, note) = (template.lengths(), template.note());
         let origin = OriginWord::from(Origin::child(queue.id().index(), run.batch()));
         let (memory, mut line) = (page.memory.records(), Line::of(first));
-        let mut to = page.memory.list(run.batch()).cast::<[u64; 8]>();
+        let mut to = page.memory.list(run.batch());
         let most = copies.len().min(TOGETHER);
         for one in &mut copies[..most] {
             let Some(copy) = copy_of(one) else { break };
-            if !template.takes(copy.2) {
+            if !takes.contains(copy.2) {
                 break;
             }
-            let record = memory.at(line);
-            // SAFETY: in bounds: a list is longer; it belongs to the batch's slot, which is ours.
-            unsafe { to.write(template.of(copy, record.address())) };
-            Memory::clear_status(record);
+            // SAFETY: in bounds: a list is longer; it belongs to the batch's slot, which is ours, and was prepared for copies.
+            unsafe { Descriptor::fill_in_memmove(to, copy.0.addr() as u64, copy.1.addr() as u64, copy.2 as u64) };
+            Memory::clear_status(memory.at(line));
             let here = page.slot_at(line);
             here.set_origin(origin);
             here.publish_new();
-            put(one, Ticket::at(page, line, template.note()));
+            put(one, Ticket::at(page, line, note));
             run.count += 1;
             (line, to) = (line.next(), to.wrapping_add(1));
         }
-        run.count // and it is submitted
+        let count = run.count;
+        drop(run); // and it is submitted
+        (count > 0).then(|| Tickets::new(page, Line::of(first), note, count as u32))
     }
 
     /// See [`Flow::submit_many`](super::Flow::submit_many).
@@ -228,7 +231,7 @@ impl Core {
         let (page, taken) = self.claim(wanted as u32 + 1)?;
         let batch = taken.slots.ilog2();
         let children = taken.slots & !(1 << batch);
-        let list = page.memory.list(batch);
+        let list = page.list_anew(batch);
         let (mut used, mut write_back) = (0_u64, 0_u64);
         let (mut left, mut count) = (children, 0);
         while left != 0 {
@@ -371,6 +374,28 @@ impl Run<'_> {
     #[inline(always)]
     fn slots(&self, count: usize) -> u64 {
         ((1 << count) - 1) << self.first
+    }
+
+    /// Sees to it that the batch's list holds copies to the slots' records, all but what differs from copy to copy.
+    #[inline(always)]
+    fn prepare(&self, intent: Intent, template: &Template) {
+        let wanted = PreparedFor::copies(self.queue.id().index(), intent as u8);
+        if self.page.slot_at(Line::of(self.batch())).prepared() != wanted {
+            self.prepare_anew(wanted, template);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn prepare_anew(&self, wanted: PreparedFor, template: &Template) {
+        let list = self.page.list_anew(self.batch());
+        for at in 0..TOGETHER as u32 {
+            let record = self.page.memory.record(self.first + at).address();
+            let descriptor = Descriptor::of_words(template.of((std::ptr::null(), std::ptr::null_mut(), 0), record));
+            // SAFETY: in bounds: a list is longer; it belongs to the batch's slot, which is ours.
+            unsafe { list.add(at as usize).write(descriptor) };
+        }
+        self.page.slot(self.batch()).set_prepared(wanted);
     }
 
     /// With slots left over.

@@ -76,6 +76,38 @@ fn is_over(note: Note) -> bool {
     note.own() & OVER != 0
 }
 
+/// The tickets of copies whose slots follow each other, not made yet: whoever makes none has forgotten them all.
+#[must_use]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tickets {
+    page: PageRef,
+    /// The first one's.
+    note: Note,
+    count: u32,
+}
+
+impl Tickets {
+    #[inline(always)]
+    pub(super) fn new(page: PageRef, first: Line, note: Note, count: u32) -> Self {
+        Self { page, note: note.with_own(first.bits().into()), count }
+    }
+
+    #[inline(always)]
+    pub(crate) fn count(&self) -> usize {
+        self.count as usize
+    }
+
+    /// One of them, by its number from 0.
+    ///
+    /// # Safety
+    /// It was not made before.
+    pub(crate) unsafe fn ticket(&self, number: usize) -> Ticket {
+        assert!(number < self.count());
+        // Below the last line's, so it stays among the keeper's own.
+        Ticket { page: self.page, note: self.note.raised((number as u32 * (Line::of(1).bits())) as u16), rest: None }
+    }
+}
+
 impl Ticket {
     #[inline(always)]
     pub(super) fn new(page: PageRef, slot: u32, note: Note) -> Self {

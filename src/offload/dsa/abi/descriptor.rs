@@ -243,6 +243,20 @@ impl Descriptor {
         [common, record.to_le(), source.to_le(), destination.to_le(), bytes.to_le(), 0, 0, 0]
     }
 
+    /// Makes a MEMMOVE of what [`memmove_as`](Self::memmove_as) wrote there before: the three words in which one differs from another with the same record.
+    ///
+    /// # Safety
+    /// `to` is such a descriptor, valid for a write, and the caller's.
+    #[inline(always)]
+    pub(crate) unsafe fn fill_in_memmove(to: *mut Self, source: u64, destination: u64, bytes: u64) {
+        /// The first of the words: those before it are the opcode with its flags, and the record.
+        const FROM: usize = 2;
+        debug_assert!(bytes <= u32::MAX as u64);
+        let words = [source.to_le(), destination.to_le(), bytes.to_le()];
+        // SAFETY: within it, says the caller; aligned as its words are.
+        unsafe { to.cast::<u64>().add(FROM).cast::<[u64; 3]>().write(words) };
+    }
+
     /// A BATCH of `count` descriptors, in words, as [`batch`](Self::batch) with a record that is written in any case.
     #[inline(always)]
     #[must_use]

@@ -26,6 +26,21 @@ pub(crate) struct Template {
     note: Note,
 }
 
+/// The lengths that a template takes, in bytes: from 1 on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lengths {
+    /// 0: none.
+    max: usize,
+}
+
+impl Lengths {
+    #[inline(always)]
+    pub(crate) fn contains(self, len: usize) -> bool {
+        // One comparison for both ends: 0 wraps.
+        len.wrapping_sub(1) < self.max
+    }
+}
+
 impl Copies {
     pub(crate) fn new(limits: &Limits) -> Self {
         let none = Template { common: 0, len_max: 0, note: Note::new(Manner::default(), false) };
@@ -70,8 +85,13 @@ impl Template {
     /// Whether it is for copies of this length.
     #[inline(always)]
     pub(crate) fn takes(&self, len: usize) -> bool {
-        // One comparison for both ends of the length: 0 wraps.
-        len.wrapping_sub(1) < self.len_max
+        self.lengths().contains(len)
+    }
+
+    /// Of which lengths it is.
+    #[inline(always)]
+    pub(crate) fn lengths(&self) -> Lengths {
+        Lengths { max: self.len_max }
     }
 
     /// What is to be remembered.

@@ -58,18 +58,23 @@ impl Paged {
     }
 
     fn submit_all(&self, all: &mut [Copying]) -> usize {
+        self.submit_all_with(Intent::Soon, all)
+    }
+
+    fn submit_all_with(&self, intent: Intent, all: &mut [Copying]) -> usize {
         // SAFETY: as in `submit`.
-        unsafe {
+        let tickets = unsafe {
             self.scene.flow.submit_copies(
                 |_, all| all.len(),
-                Intent::Soon,
+                intent,
                 all,
                 copy_of,
                 |one, ticket| {
                     one.ticket = Some(ticket);
                 },
             )
-        }
+        };
+        tickets.map_or(0, |tickets| tickets.count())
     }
 
     fn run(&mut self) {
@@ -231,4 +236,85 @@ fn dropped_ones_stay_until_they_are_over() {
     paged.pull();
     paged.run();
     paged.scene.assert_clean();
+}
+
+#[test]
+fn tickets_that_were_forgotten_are_made_again() {
+    let mut paged = Paged::new(32);
+    let mut all = prepared(&[64; 5]);
+    // SAFETY: as in `submit`; the tickets are made again below.
+    let tickets = unsafe {
+        let flow = &paged.scene.flow;
+        flow.submit_copies(|_, all| all.len(), Intent::Soon, &mut all, copy_of, |_, ticket| std::mem::forget(ticket))
+    };
+    let tickets = tickets.unwrap();
+    assert_eq!(tickets.count(), 5);
+    for (number, one) in all.iter_mut().enumerate() {
+        // SAFETY: each once.
+        one.ticket = Some(unsafe { tickets.ticket(number) });
+        one.assert_pending();
+    }
+    paged.pull();
+    paged.run();
+    all.iter_mut().for_each(Copying::assert_done);
+    paged.scene.assert_clean();
+}
+
+/// The descriptors of the batch that was stored.
+fn children(stored: &[Descriptor]) -> Vec<Descriptor> {
+    let [batch] = stored else { panic!("one batch: {stored:?}") };
+    let (list, count) = (batch.value(layout::LIST) as *const Descriptor, batch.value(layout::COUNT) as usize);
+    // SAFETY: the list of a batch that is outstanding.
+    unsafe { std::slice::from_raw_parts(list, count) }.to_vec()
+}
+
+/// A list that was prepared is used again only by the same kind of batch; whoever writes it otherwise says so.
+#[test]
+fn a_list_is_what_was_asked_for_whatever_it_was_before() {
+    let mut paged = Paged::new(32);
+    let limits = Double::limits(32, 32);
+    for (intent, count) in [
+        (Intent::Soon, 8),
+        (Intent::Soon, 5),
+        (Intent::Cold, 8),
+        (Intent::Soon, 8),
+        (Intent::Durable, 3),
+        (Intent::Soon, 8),
+    ] {
+        for another in [false, true] {
+            if another {
+                // Others, whose batch gets the same slot.
+                let other = if intent == Intent::Cold { Intent::Soon } else { Intent::Cold };
+                let manner = Manner { intent: other, block_on_fault: false };
+                let mut all = prepared(&[300; TOGETHER]);
+                let ops: Vec<_> = all.iter_mut().map(Copying::operation).collect();
+                let mut tickets = Vec::new();
+                let how = How { manner, ..paged.scene.how(false) };
+                // SAFETY: as in `submit`.
+                unsafe { paged.scene.flow.submit_many(&ops, how, |ticket| tickets.push(ticket)) }.unwrap();
+                all.iter_mut().zip(tickets).for_each(|(one, ticket)| one.ticket = Some(ticket));
+                assert_eq!(children(&paged.pull()).len(), TOGETHER);
+                paged.run();
+                all.iter_mut().for_each(Copying::assert_done);
+            }
+            let mut all = prepared(&vec![100 + count; count]);
+            assert_eq!(paged.submit_all_with(intent, &mut all), count);
+            let list = children(&paged.pull());
+            assert_eq!(list.len(), count);
+            for (descriptor, one) in list.iter().zip(&mut all) {
+                let record = descriptor.completion_address().unwrap();
+                let manner = Manner { intent, block_on_fault: false };
+                let want = prepare(&one.operation(), manner, &limits, record).unwrap().descriptor;
+                assert_eq!(*descriptor, want, "{intent:?} {another}");
+            }
+            all.iter_mut().for_each(Copying::assert_pending);
+            paged.run();
+            for one in &mut all {
+                assert!(
+                    matches!(one.poll(), Poll::Ready(Settled::Done(_) | Settled::WriteBack(_))) && one.src == one.dst
+                );
+            }
+            paged.scene.assert_clean();
+        }
+    }
 }
