@@ -116,7 +116,7 @@ fn round(seed: u64, count: u64, ends: &'static Ends, sums: &mut Sums) {
     // Without the environment, in which this test's own variables would be taken for misspelt knobs.
     let builder = Runtime::builder().env_overrides(false).placement(Placement::Unpinned).copy_timeout(TIMEOUT);
     let rt = builder.model_device(&device).build().unwrap();
-    let mut flying: VecDeque<Flying> = VecDeque::new();
+    let mut flying = InFlight::new();
     let mut left = count;
     while left > 0 || !flying.is_empty() {
         if left > 0 {
@@ -124,10 +124,10 @@ fn round(seed: u64, count: u64, ends: &'static Ends, sums: &mut Sums) {
         }
         while flying.len() > if left > 0 { dice.below(DEPTH) } else { 0 } {
             let at = dice.below(flying.len());
-            let one = flying.remove(at).expect("it is within");
+            let (count, one) = flying.remove(at).expect("it is within");
             if dice.one_in(10) {
                 drop(one);
-                ends.dropped.fetch_add(1, Relaxed);
+                ends.dropped.fetch_add(count, Relaxed);
             } else if dice.one_in(4) {
                 rt.spawn(one).join().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             } else {
@@ -203,6 +203,8 @@ fn strike(dice: &mut Dice, device: &Device) -> bool {
 }
 
 type Flying = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// What flies, and how many operations it is.
+type InFlight = VecDeque<(u64, Flying)>;
 
 /// Counts the end of an operation, and says that what came of it is right.
 fn judge<T, B>(ends: &Ends, result: Result<T, Failed<B>>, right: impl FnOnce(T)) {
@@ -233,7 +235,7 @@ fn judge<T, B>(ends: &Ends, result: Result<T, Failed<B>>, right: impl FnOnce(T))
 }
 
 /// Starts one operation, or some together. Returns how many.
-fn start(dice: &mut Dice, rt: &Runtime, left: u64, ends: &'static Ends, flying: &mut VecDeque<Flying>) -> u64 {
+fn start(dice: &mut Dice, rt: &Runtime, left: u64, ends: &'static Ends, flying: &mut InFlight) -> u64 {
     let engine = if dice.one_in(4) { Engine::Auto } else { Engine::Device };
     let intent = [Intent::Soon, Intent::Cold, Intent::Durable][dice.below(3)];
     let copies = rt.copies().on(engine).intent(intent).gathered(dice.one_in(3));
@@ -241,16 +243,32 @@ fn start(dice: &mut Dice, rt: &Runtime, left: u64, ends: &'static Ends, flying: 
         let count = (1 + dice.below(12) as u64).min(left);
         let pairs: Vec<_> = (0..count).map(|_| dice.bytes(8000)).map(|src| (src.clone(), vec![0; src.len()])).collect();
         let wanted: Vec<_> = pairs.iter().map(|(src, _)| src.clone()).collect();
+        if dice.one_in(2) {
+            let copying = copies.copy_all(pairs);
+            let all = Box::pin(async move {
+                let each = match copying.await {
+                    Ok(pairs) => pairs.into_iter().map(Ok).collect(),
+                    Err(failed) => failed.each,
+                };
+                assert_eq!(each.len(), wanted.len());
+                for (one, wanted) in each.into_iter().zip(wanted) {
+                    judge(ends, one, |(src, dst)| assert!(src == wanted && dst == wanted, "one of all"));
+                }
+            });
+            flying.push_back((count, all));
+            return count;
+        }
         let mut copying = Vec::new();
         copies.copy_many(pairs, &mut copying);
         for (copying, wanted) in copying.into_iter().zip(wanted) {
-            flying.push_back(Box::pin(async move {
+            let one = Box::pin(async move {
                 judge(ends, copying.await, |(src, dst)| assert!(src == wanted && dst == wanted, "one of many"));
-            }));
+            });
+            flying.push_back((1, one));
         }
         return count;
     }
-    flying.push_back(one(dice, &copies, ends));
+    flying.push_back((1, one(dice, &copies, ends)));
     1
 }
 

@@ -36,7 +36,7 @@ const FIGURES: [(&str, Run); 8] = [
 const USAGE: &str = "usage: offload [NAME...]             the figures whose names contain one of these; none: all
        offload --list
        offload --count small|device|nothing N       so many decisions of the router and nothing else, for valgrind
-       offload --submit single|batch8|polled8|many8|gathered8 N   so many submissions and nothing else, for valgrind";
+       offload --submit single|batch8|unpolled8|many8|gathered8 N   so many submissions and nothing else, for valgrind";
 /// Wrong arguments.
 const EXIT_USAGE: u8 = 2;
 

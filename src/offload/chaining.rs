@@ -526,7 +526,7 @@ impl Run {
                 // SAFETY: says the caller.
                 let submitted = match cpu::check(&operation).ok().filter(|()| operation.len() > 0) {
                     // SAFETY: says the caller.
-                    Some(()) => unsafe { Submitted::new(&self.center, device, &operation, how, self.demanded) },
+                    Some(()) => unsafe { Submitted::new(&self.center, device, &operation, how, self.demanded, None) },
                     None => Err(()), // nothing to do, or an error, which the CPU tells
                 };
                 match submitted {

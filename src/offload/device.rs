@@ -72,7 +72,9 @@ impl Device {
         demanded: bool,
     ) -> Option<Ticket> {
         let may_go = |queue: &Queue| {
-            demanded || self.router.is_plainly_for(&self.view(queue), Kind::Copy, intent, Mode::Overlapped, copy.2)
+            let plainly =
+                || self.router.is_plainly_for(&self.view(queue), Kind::Copy, intent, Mode::Overlapped, copy.2);
+            demanded || plainly() && self.takes_untimed_turn()
         };
         // SAFETY: the caller's promise.
         unsafe { self.flow.submit_copy(may_go, copy, intent) }
@@ -92,10 +94,29 @@ impl Device {
         put: impl Fn(&mut T, Ticket),
     ) -> Option<Tickets> {
         let go = |queue: &Queue, copies: &mut [T]| {
-            if demanded { copies.len() } else { self.go(queue, intent, copies, &copy_of) }
+            if demanded || copies.is_empty() {
+                copies.len()
+            } else if self.takes_untimed_turn() {
+                self.go(queue, intent, copies, &copy_of)
+            } else {
+                0
+            }
         };
         // SAFETY: the caller's promise.
         unsafe { self.flow.submit_copies(go, intent, copies, &copy_of, put) }
+    }
+
+    /// Takes the thread's turn, unless it is one that is timed: that is left to [`way`](Self::way).
+    #[inline(always)]
+    fn takes_untimed_turn(&self) -> bool {
+        TURN.with(|turn| {
+            let now = turn.get().wrapping_add(1);
+            let untimed = !self.router.is_timed(now);
+            if untimed {
+                turn.set(now);
+            }
+            untimed
+        })
     }
 
     /// How many of these are for this queue, of the first ones.

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::cpu::Work;
 use super::held::Held;
+use super::timing::{CpuTiming, counted};
 use super::{Failure, Operation, Verdict, durable};
 
 /// The lane's half.
@@ -22,6 +23,7 @@ pub(super) struct Errand<R> {
     slice: usize,
     /// What is to be written back to memory in the end.
     durable: Option<Operation>,
+    timing: Option<Box<CpuTiming>>,
     meeting: Arc<Mutex<Meeting<R>>>,
 }
 
@@ -44,10 +46,11 @@ pub(super) unsafe fn errand<R: Send>(
     work: Work,
     slice: usize,
     durable: Option<Operation>,
+    timing: Option<Box<CpuTiming>>,
 ) -> (Errand<R>, Awaited<R>) {
     let meeting = Arc::new(Mutex::new(Meeting::Expected(None)));
     let awaited = Awaited(Arc::clone(&meeting));
-    (Errand { request: Some(Held::new(request)), work, slice, durable, meeting }, awaited)
+    (Errand { request: Some(Held::new(request)), work, slice, durable, timing, meeting }, awaited)
 }
 
 impl<R: Send> Future for Errand<R> {
@@ -59,8 +62,9 @@ impl<R: Send> Future for Errand<R> {
             return Poll::Ready(());
         }
         // SAFETY: says the caller of `errand`; the request is still here, and the work was not over.
-        match unsafe { this.work.advance(this.slice) } {
+        match counted(&mut this.timing, || unsafe { this.work.advance(this.slice) }) {
             Some(verdict) => {
+                this.timing.iter().for_each(|timing| timing.learn());
                 if let Some(operation) = &this.durable {
                     // SAFETY: as above.
                     unsafe { durable::write_back(operation) };

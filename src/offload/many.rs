@@ -1,5 +1,7 @@
 //! Operations that are asked for together, and go to a device together.
 
+use std::time::Instant;
+
 use super::buffer::{ReadBuffer, WriteBuffer};
 use super::copies::{Copies, Engine};
 use super::device::{Device, Way};
@@ -7,7 +9,9 @@ use super::flow::{How, TOGETHER};
 use super::held::Held;
 use super::offloading::Offloading;
 use super::request::{Copying, Request, sealed};
-use super::route::{BatchGain, Mode};
+use super::route::{BatchGain, BatchGoes, Mode};
+use super::submitted::Otherwise;
+use super::timing::{Batch, DeviceTiming};
 use super::{Operation, cpu};
 
 /// Begins copies of these pairs, in their order, and adds each one's future to `into`.
@@ -94,8 +98,9 @@ fn begin<R: Request>(copies: &Copies, mut asked: &mut [Offloading<R>]) {
 fn begin_some<R: Request>(copies: &Copies, device: &Device, asked: &mut [Offloading<R>]) -> usize {
     let mut operations = [Operation::Nop; TOGETHER];
     let (mut count, mut together, mut gain) = (0, None::<How>, BatchGain::default());
+    let mut timed = false;
     for one in asked.iter_mut().take(TOGETHER) {
-        match suited(copies, device, one.request()) {
+        match suited(copies, device, one.request(), &mut timed) {
             Some((operation, how)) if together.is_none_or(|first| first.queue == how.queue) => {
                 gain.add(&device.router, operation.kind(), copies.intent, operation.len());
                 (operations[count], together) = (operation, Some(how));
@@ -105,10 +110,20 @@ fn begin_some<R: Request>(copies: &Copies, device: &Device, asked: &mut [Offload
         }
     }
     let Some(how) = together else { return 0 };
-    if copies.engine != Engine::Device && !device.router.batch_goes(gain).goes() {
-        // None of them pays alone, or all would go.
-        asked[..count].iter_mut().for_each(|one| one.begin(copies));
-        return count;
+    let demanded = copies.engine == Engine::Device;
+    if !demanded {
+        match device.router.batch_goes(gain) {
+            BatchGoes::AsItPays => {}
+            BatchGoes::AsATrial => timed = true,
+            BatchGoes::Not => {
+                // None of them pays alone, or all would go.
+                asked[..count].iter_mut().for_each(|one| one.begin(copies));
+                return count;
+            }
+        }
+    }
+    if timed {
+        return begin_timed(copies, device, how, &operations[..count], asked);
     }
     let mut begun = 0;
     let sink = |ticket| {
@@ -120,15 +135,45 @@ fn begin_some<R: Request>(copies: &Copies, device: &Device, asked: &mut [Offload
     begun
 }
 
-/// The operation and its way, if it can go with others: to a device, and whole.
+/// Begins these together, of which the router wants to know what they take. How many.
+#[cold]
+fn begin_timed<R: Request>(
+    copies: &Copies,
+    device: &Device,
+    how: How,
+    operations: &[Operation],
+    asked: &mut [Offloading<R>],
+) -> usize {
+    let mut tickets = Vec::with_capacity(operations.len());
+    let began = Instant::now();
+    // SAFETY: the futures get the tickets next, and hold the memory beside them until it is over, or leave it with them.
+    let _ = unsafe { device.flow.submit_many(operations, how, |ticket| tickets.push(ticket)) };
+    let (spent, begun) = (began.elapsed(), tickets.len());
+    let batch = Batch::new(&operations[0], copies.intent, begun, spent);
+    for (one, ticket) in asked.iter_mut().zip(tickets) {
+        let (demanded, timing) = (copies.engine == Engine::Device, DeviceTiming::of_batch(&batch));
+        one.with_device_timed(Otherwise::of_batch(&copies.center, ticket, how, demanded, timing));
+    }
+    begun
+}
+
+/// The operation and its way, if it can go with others: to a device, and whole. And whether it is timed.
 #[inline]
-fn suited<R: Request>(copies: &Copies, device: &Device, request: &mut R) -> Option<(Operation, How)> {
+fn suited<R: Request>(
+    copies: &Copies,
+    device: &Device,
+    request: &mut R,
+    is_timed: &mut bool,
+) -> Option<(Operation, How)> {
     let sealed::Described(operation) = request.operation().ok()?;
     if operation.len() == 0 || cpu::check(&operation).is_err() {
         return None;
     }
     match device.way(&operation, copies.intent, copies.engine, Mode::Batched, false) {
-        Way::Queue { how, .. } if operation.len() <= device.transfer_max(how.queue) => Some((operation, how)),
+        Way::Queue { how, timed } if operation.len() <= device.transfer_max(how.queue) => {
+            *is_timed |= timed;
+            Some((operation, how))
+        }
         _ => None,
     }
 }

@@ -51,6 +51,8 @@ mod request;
 #[cfg(not(twolane_loom))]
 mod submitted;
 #[cfg(not(twolane_loom))]
+mod timing;
+#[cfg(not(twolane_loom))]
 #[allow(unsafe_code)]
 mod together;
 #[cfg(not(twolane_loom))]

@@ -17,6 +17,7 @@ use super::held::Held;
 use super::request::{Request, sealed};
 use super::route::Mode;
 use super::submitted::{Otherwise, Submitted, poll_whole};
+use super::timing::{CpuTiming, DeviceTiming, counted};
 use super::{Failure, Intent, Kind, Operation, Verdict};
 use crate::task;
 
@@ -60,6 +61,7 @@ struct Here {
     slice: usize,
     /// What is to be written back to memory in the end.
     durable: Option<Operation>,
+    timing: Option<Box<CpuTiming>>,
 }
 
 /// An operation without an answer, and its buffers.
@@ -130,6 +132,11 @@ impl<R: Request> Offloading<R> {
         self.go_on(Stage::Device(ticket));
     }
 
+    /// It was begun with others, in a batch that is timed.
+    pub(super) fn with_device_timed(&mut self, otherwise: Box<Otherwise>) {
+        self.go_on(Stage::Otherwise(otherwise));
+    }
+
     /// What it is about, until somebody has begun.
     #[inline(always)]
     pub(super) fn request(&mut self) -> &mut R {
@@ -189,26 +196,39 @@ impl<R: Request> Offloading<R> {
 
     /// Begins it, and says how far that is. With `Sent` the buffers are gone.
     fn by_whom(&mut self, copies: &Copies, operation: &Operation) -> Result<Stage<R>, Failure> {
+        let mut timing = None;
         if let Some(device) = &copies.center.device {
             if !matches!(copies.engine, Engine::Cpu | Engine::CpuHere) && operation.len() > 0 {
                 let way = device.way(operation, copies.intent, copies.engine, Mode::Overlapped, copies.gather);
-                if let Way::Queue { how, .. } = way {
-                    cpu::check(operation)?;
-                    let demanded = copies.engine == Engine::Device;
-                    // SAFETY: the buffers' owner stays beside it until it is over, or is left with it.
-                    match unsafe { Submitted::new(&copies.center, device, operation, how, demanded) } {
-                        Ok(Submitted::Whole(ticket)) => return Ok(Stage::Device(ticket)),
-                        Ok(Submitted::Otherwise(otherwise)) => return Ok(Stage::Otherwise(otherwise)),
-                        Err(()) => {}
+                match way {
+                    Way::Queue { how, timed } => {
+                        cpu::check(operation)?;
+                        let demanded = copies.engine == Engine::Device;
+                        // What waits for others is submitted by somebody else.
+                        let timed = timed && !copies.gather;
+                        let timing = timed.then(|| DeviceTiming::alone(device, operation, copies.intent, how));
+                        // SAFETY: the buffers' owner stays beside it until it is over, or is left with it.
+                        match unsafe { Submitted::new(&copies.center, device, operation, how, demanded, timing) } {
+                            Ok(Submitted::Whole(ticket)) => return Ok(Stage::Device(ticket)),
+                            Ok(Submitted::Otherwise(otherwise)) => return Ok(Stage::Otherwise(otherwise)),
+                            Err(()) => {}
+                        }
                     }
+                    Way::Cpu { timed: true } => timing = Some(CpuTiming::new(&copies.center, operation, copies.intent)),
+                    Way::Cpu { timed: false } => {}
                 }
             }
         }
-        self.on_cpu(copies, operation)
+        self.on_cpu(copies, operation, timing)
     }
 
     /// Without a device, or where the CPU is cheaper.
-    fn on_cpu(&mut self, copies: &Copies, operation: &Operation) -> Result<Stage<R>, Failure> {
+    fn on_cpu(
+        &mut self,
+        copies: &Copies,
+        operation: &Operation,
+        mut timing: Option<Box<CpuTiming>>,
+    ) -> Result<Stage<R>, Failure> {
         let (center, len) = (&copies.center, operation.len());
         let durable = copies.intent == Intent::Durable;
         if copies.engine == Engine::Device && len > 0 {
@@ -218,7 +238,8 @@ impl<R: Request> Offloading<R> {
         if len <= center.sizes.at_once_max && !durable {
             // A failure here is the operation's own end, and no refusal.
             // SAFETY: the buffers' owner is here: readable, writable and nobody else's by the contracts of their traits.
-            let result = unsafe { cpu::perform(operation, center.stores(len)) };
+            let result = counted(&mut timing, || unsafe { cpu::perform(operation, center.stores(len)) });
+            timing.iter().filter(|_| result.is_ok()).for_each(|timing| timing.learn());
             return Ok(Stage::Ready(result.map_err(Box::new)));
         }
         let mut work = Work::new(operation, center.stores(len))?;
@@ -234,13 +255,13 @@ impl<R: Request> Offloading<R> {
         let slice = center.sizes.slice;
         // In a child of the process (fork) no lane runs.
         if copies.engine == Engine::CpuHere || !center.home.is_here() {
-            return Ok(Stage::Here(Box::new(Here { work, slice, durable })));
+            return Ok(Stage::Here(Box::new(Here { work, slice, durable, timing })));
         }
         self.go_on(Stage::Taken);
         // SAFETY: they are there, and the stage is `Taken` until it is `Sent`.
         let held = unsafe { self.take_held() };
         // SAFETY: `work` is about these buffers.
-        let (errand, awaited) = unsafe { errand(held.into_inner(), work, slice, durable) };
+        let (errand, awaited) = unsafe { errand(held.into_inner(), work, slice, durable, timing) };
         // A runtime that has ended takes nothing: the errand brings the buffers back as it is dropped.
         if let Ok((runnable, handle)) = task::future(errand, Arc::clone(&center.scheduler)) {
             drop(handle);
@@ -293,10 +314,11 @@ impl<R: Request> Offloading<R> {
             }
             Stage::Here(here) => {
                 // SAFETY: the request is beside it, and it is not over: then the stage changes.
-                let Some(verdict) = (unsafe { here.work.advance(here.slice) }) else {
+                let Some(verdict) = counted(&mut here.timing, || unsafe { here.work.advance(here.slice) }) else {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 };
+                here.timing.iter().for_each(|timing| timing.learn());
                 // SAFETY: as above.
                 here.durable.iter().for_each(|operation| unsafe { durable::write_back(operation) });
                 Ok(verdict)

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use super::center::Center;
 use super::cpu::{self, Stores};
@@ -11,6 +12,7 @@ use super::device::Device;
 use super::durable;
 use super::flow::{How, Refused, Room, Settled, Ticket};
 use super::pieces::Pieces;
+use super::timing::DeviceTiming;
 use super::{Failure, Operation, Verdict};
 
 /// See the module's documentation.
@@ -23,7 +25,7 @@ pub(super) enum Submitted {
     Otherwise(Box<Otherwise>),
 }
 
-/// In pieces, without a slot, or refused.
+/// In pieces, without a slot, refused, or timed.
 #[derive(Debug)]
 pub(super) struct Otherwise {
     center: Arc<Center>,
@@ -33,6 +35,10 @@ pub(super) struct Otherwise {
     how: How,
     /// The device was asked for by name: what it refuses is an error, not the CPU's.
     demanded: bool,
+    /// The router wants to know what it takes.
+    timing: Option<DeviceTiming>,
+    /// The device did all that was done so far.
+    plainly: bool,
 }
 
 #[derive(Debug)]
@@ -56,20 +62,25 @@ impl Submitted {
         operation: &Operation,
         how: How,
         demanded: bool,
+        mut timing: Option<DeviceTiming>,
     ) -> Result<Self, ()> {
+        let began = timing.is_some().then(Instant::now);
         let budget = device.transfer_max(how.queue);
         let pieces = (operation.len() > budget).then(|| Pieces::new(operation, budget));
         let first = pieces.as_ref().map_or(operation, Pieces::now);
         // SAFETY: says the caller; a piece is a part of the operation.
         let hand = match unsafe { device.flow.submit(first, how, None) } {
-            Ok(ticket) if pieces.is_none() => return Ok(Self::Whole(ticket)),
+            Ok(ticket) if pieces.is_none() && timing.is_none() => return Ok(Self::Whole(ticket)),
             Ok(ticket) => Hand::Ticket(ticket),
             Err(Refused::NoSlot) => Hand::Waiting(device.flow.room()),
             Err(_) if demanded => Hand::Over,
             Err(_) => return Err(()),
         };
-        let center = Arc::clone(center);
-        Ok(Self::Otherwise(Box::new(Otherwise { center, pieces, hand, how, demanded })))
+        if let (Some(timing), Some(began)) = (&mut timing, began) {
+            timing.spend(began.elapsed());
+        }
+        let (center, plainly) = (Arc::clone(center), matches!(hand, Hand::Ticket(_)));
+        Ok(Self::Otherwise(Box::new(Otherwise { center, pieces, hand, how, demanded, timing, plainly })))
     }
 }
 
@@ -118,11 +129,47 @@ pub(super) unsafe fn poll_whole(
 }
 
 impl Otherwise {
+    /// One that was submitted, as a whole, with others of a batch that is timed.
+    pub(super) fn of_batch(
+        center: &Arc<Center>,
+        ticket: Ticket,
+        how: How,
+        demanded: bool,
+        timing: DeviceTiming,
+    ) -> Box<Self> {
+        let (center, hand, timing) = (Arc::clone(center), Hand::Ticket(ticket), Some(timing));
+        Box::new(Self { center, pieces: None, hand, how, demanded, timing, plainly: true })
+    }
+
     /// As [`poll_whole`].
     ///
     /// # Safety
     /// As there.
     pub(super) unsafe fn poll(
+        &mut self,
+        whole: &mut dyn FnMut() -> Operation,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Verdict, Failure>> {
+        let Some(mut timing) = self.timing.take() else {
+            // SAFETY: says the caller.
+            return unsafe { self.go_on(whole, cx) };
+        };
+        let began = Instant::now();
+        // SAFETY: says the caller.
+        let polled = unsafe { self.go_on(whole, cx) };
+        timing.spend(began.elapsed());
+        match &polled {
+            Poll::Pending => self.timing = Some(timing),
+            Poll::Ready(result) => timing.end(self.device(), self.plainly && result.is_ok()),
+        }
+        polled
+    }
+
+    /// As [`poll`](Self::poll), untimed.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn go_on(
         &mut self,
         whole: &mut dyn FnMut() -> Operation,
         cx: &mut Context<'_>,
@@ -137,12 +184,14 @@ impl Otherwise {
                     if let Settled::Failed(failure @ Failure::Quarantined { .. }) = settled {
                         return Poll::Ready(Err(failure));
                     }
+                    self.plainly &= matches!(settled, Settled::Done(_));
                     // SAFETY: as above.
                     unsafe { settle(settled, &piece) }
                 }
                 Hand::Waiting(room) => {
                     ready!(Pin::new(&mut *room).poll(cx));
                     room.again();
+                    self.plainly = false;
                     // SAFETY: says the caller.
                     match unsafe { self.submit(&piece) } {
                         None => continue,

@@ -93,6 +93,14 @@ impl<S: ReadBuffer, D: WriteBuffer> CopyingAll<S, D> {
         unsafe { tickets.ticket(number % TOGETHER) }
     }
 
+    #[inline(never)]
+    fn poll_all(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<(S, D)>, FailedCopies<S, D>>> {
+        assert_ne!(self.done, OVER, "copies were polled after they had answered");
+        // The others in any case: what they do while they are looked at should not wait.
+        let (plain, others) = (self.poll_plain(cx), self.poll_others(cx));
+        if plain.is_pending() || others.is_pending() { Poll::Pending } else { Poll::Ready(self.answer()) }
+    }
+
     /// Looks at those that went plainly, one after the other: a device answers about in the order in which it was asked, so that the task is woken once or twice
     /// for all of them.
     fn poll_plain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -247,12 +255,18 @@ fn begin_rest<S: ReadBuffer, D: WriteBuffer>(
 impl<S: ReadBuffer, D: WriteBuffer> Future for CopyingAll<S, D> {
     type Output = Result<Vec<(S, D)>, FailedCopies<S, D>>;
 
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        assert_ne!(this.done, OVER, "copies were polled after they had answered");
-        // The others in any case: what they do while they are looked at should not wait.
-        let (plain, others) = (this.poll_plain(cx), this.poll_others(cx));
-        if plain.is_pending() || others.is_pending() { Poll::Pending } else { Poll::Ready(this.answer()) }
+        // What was submitted just now is most likely not over.
+        if let (0, None, Some(first), None) = (this.done, &this.current, &this.first, &this.rest) {
+            // SAFETY: the first one to be made.
+            let ticket = this.current.insert(unsafe { first.ticket(0) });
+            if ticket.waits(cx.waker()) {
+                return Poll::Pending;
+            }
+        }
+        this.poll_all(cx)
     }
 }
 

@@ -101,6 +101,7 @@ impl Tickets {
     ///
     /// # Safety
     /// It was not made before.
+    #[inline(always)]
     pub(crate) unsafe fn ticket(&self, number: usize) -> Ticket {
         assert!(number < self.count());
         // Below the last line's, so it stays among the keeper's own.

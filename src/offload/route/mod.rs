@@ -443,7 +443,7 @@ impl Router {
         if !trial && (ask.crowded || view.remote || (view.outstanding > 0 && ask.mode == Mode::Waited)) {
             device = self.is_device_now(row, ask, queue, view);
         }
-        let timed = trial || ask.turn.wrapping_mul(SPREAD) < self.timed_below.load(Relaxed);
+        let timed = trial || self.is_timed(ask.turn);
         if device {
             // What is larger than a share of the cache would throw itself out.
             let to_cache = ask.intent == Intent::Soon && ask.len < self.streamed_from / 4;
@@ -452,6 +452,12 @@ impl Router {
         } else {
             Choice { by: self.cpu(row, ask), timed }
         }
+    }
+
+    /// Whether an operation that is decided in this [turn](Ask::turn) is timed.
+    #[inline(always)]
+    pub(crate) fn is_timed(&self, turn: u32) -> bool {
+        turn.wrapping_mul(SPREAD) < self.timed_below.load(Relaxed)
     }
 
     /// By costs instead of the table.
@@ -536,6 +542,13 @@ impl Router {
         let scale = float(&self.queue_scale[queue.min(QUEUES_MAX - 1)]);
         let way = if view.remote { self.costs.remote_ns } else { 0.0 };
         view.outstanding as f32 * self.costs.occupancy_ns * scale + way
+    }
+
+    /// The core's time that is believed for a submission and for each operation of it, and the CPU's for an operation, in nanoseconds.
+    #[cfg(test)]
+    pub(crate) fn believed(&self, kind: Kind, intent: Intent, len: usize) -> [f32; 3] {
+        let [submission, operation] = self.core();
+        [submission, operation, self.cpu_ns(row_of(kind, intent), len)]
     }
 
     /// Writes down who has which sizes, and which part of them.
