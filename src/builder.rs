@@ -43,7 +43,7 @@ const NAME_MAX: usize = 10;
 /// `TWOLANE_ALLOW_UNPINNED` (`yes`, `no`), `TWOLANE_ETIQUETTE` (`latency`, `balanced`, `polite`), `TWOLANE_RELIEF` (`auto`, `always`, `off`), `TWOLANE_WAIT` (`auto`, `pause`,
 /// `light`, `deep`), `TWOLANE_PARK` (`never`, `when-armed`, `within-bound`), `TWOLANE_PARK_AFTER`, `TWOLANE_MEAN_ADDED`, `TWOLANE_MAX_ADDED`,
 /// `TWOLANE_PEEK_REFRESH`, `TWOLANE_LINGER_MAX` (times with units: `500ns`, `4us`), `TWOLANE_BACKLOG_MAX`,
-/// `TWOLANE_BATCH_COUNT`, `TWOLANE_BATCH_BYTES` (numbers), `TWOLANE_BATCH_AGE`, `TWOLANE_COPY_TIMEOUT` (times),
+/// `TWOLANE_BATCH_COUNT`, `TWOLANE_BATCH_BYTES`, `TWOLANE_NEIGHBOUR_CACHE` (numbers), `TWOLANE_BATCH_AGE`, `TWOLANE_COPY_TIMEOUT` (times),
 /// `TWOLANE_DSA_SYSFS` and `TWOLANE_DSA_DEV` (absolute paths of directories, see [`Places`](crate::offload::dsa::discover::Places)). Those used are listed in the
 /// plan's notes and in [`Metrics::overrides`](crate::Metrics::overrides); an unknown name or value is an error.
 ///

@@ -276,6 +276,7 @@ fn limits_that_make_no_sense_are_errors() {
         (pairs(1).batch_count(17), "batch_count is 17"),
         (pairs(1).batch_bytes(0), "batch_bytes is 0: it takes 1 byte to 1 GiB"),
         (pairs(1).batch_bytes((1 << 30) + 1), "1 GiB"),
+        (pairs(1).neighbour_cache((64 << 30) + 1), "neighbour_cache is 68719476737: it takes 0"),
         (pairs(1).max_added(us(3)).batch_age(us(4)), "batch_age is 4µs: it takes 0 to max_added"),
         (pairs(1).max_added(us(3)).batch_age(us(3)).copy_timeout(us(1)), "copy_timeout is 1µs"),
     ] {

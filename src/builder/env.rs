@@ -91,6 +91,7 @@ const VARIABLES: &[(&str, Apply)] = &[
     ("TWOLANE_BATCH_BYTES", |b, v| count(v).map(|n| b.offload.batch_bytes = Some(n))),
     ("TWOLANE_BATCH_AGE", |b, v| duration(v).map(|d| b.offload.batch_age = Some(d))),
     ("TWOLANE_COPY_TIMEOUT", |b, v| duration(v).map(|d| b.offload.timeout = Some(d))),
+    ("TWOLANE_NEIGHBOUR_CACHE", |b, v| count(v).map(|n| b.offload.neighbour_cache = n)),
     (Places::ENV_SYSFS, |b, v| directory(v).map(|dir| b.offload.places.sysfs = dir)),
     (Places::ENV_NODES, |b, v| directory(v).map(|dir| b.offload.places.nodes = dir)),
 ];

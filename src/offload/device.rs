@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use super::cpu::calibrate::Footprint;
 use super::dsa::prepare::Manner;
 use super::dsa::queue::{Queue, QueueId};
 use super::flow::{Flow, How, Ticket, Tickets};
@@ -20,8 +21,8 @@ pub(crate) struct Device {
     pub(crate) reopening: Reopening,
     /// The node that the runtime's lanes are on; `None`: on several, or not known.
     pub(crate) node: Option<u32>,
-    /// How long the CPU may work on an operation in one go, in nanoseconds; 0: as long as it takes.
-    pub(crate) bound_ns: u32,
+    /// What the neighbours need of the cache.
+    pub(crate) footprint: Footprint,
 }
 
 thread_local! {
@@ -152,7 +153,9 @@ impl Device {
             turn.set(turn.get().wrapping_add(1));
             turn.get()
         });
-        let ask = Ask { kind, len, intent, mode, crowded: false, bound_ns: self.bound_ns, turn };
+        let crowded = route::crowds(len, self.footprint.needs, self.footprint.cache);
+        // The CPU's pieces are the runtime's own (`CpuSizes`).
+        let ask = Ask { kind, len, intent, mode, crowded, bound_ns: 0, turn };
         let manner = Manner { intent, block_on_fault: false };
         let mut down = 0;
         let first = {
@@ -210,5 +213,35 @@ impl Device {
             route::Engine::Cpu { .. } => None,
         };
         queue.map_or(Way::Cpu { timed }, |queue| Way::Queue { how: How { queue: ids[queue], manner, gather }, timed })
+    }
+}
+
+#[cfg(all(test, feature = "sim"))]
+mod tests {
+    use super::*;
+    use crate::sim::dsa::{Device as Model, DeviceConfig, Profile, QueueConfig};
+    use crate::{Builder, Placement, Runtime};
+
+    /// Whether a copy of so many bytes goes to the device, where nothing was learnt yet.
+    fn goes(knobs: impl Fn(Builder) -> Builder, mode: Mode, len: usize) -> bool {
+        let model = Model::new(DeviceConfig::v1().queue(QueueConfig::shared(16)), Profile::strict(1)).unwrap();
+        let _driven = model.spawn().unwrap();
+        let builder = Runtime::builder().placement(Placement::Unpinned).env_overrides(false).model_device(&model);
+        let rt = knobs(builder).build().unwrap();
+        let copies = rt.copies();
+        let copy = Operation::Copy { src: std::ptr::null(), dst: std::ptr::null_mut(), len };
+        let way = copies.center.device.as_ref().unwrap().way(&copy, Intent::Soon, Engine::Auto, mode, false);
+        matches!(way, Way::Queue { .. })
+    }
+
+    #[test]
+    fn a_copy_that_displaces_what_a_neighbour_needs_goes_sooner() {
+        let alone = |len: usize| goes(|builder| builder, Mode::Waited, len);
+        let first = (1..64).map(|step| step << 10).find(|&len| alone(len)).expect("a device pays from some size on");
+        let below = first - (first >> 4);
+        assert!(!alone(below), "{below}");
+        let beside = |needs| goes(|builder| builder.neighbour_cache(needs), Mode::Waited, below);
+        assert!(beside(1 << 30), "{below}: there is no room at all");
+        assert!(!beside(1), "{below}: there is room for both");
     }
 }

@@ -7,7 +7,7 @@ use crate::arch::Capabilities;
 use crate::arch::memory::largest_cache;
 use crate::builder::offload::{Offload, OffloadConfig};
 use crate::error::Error;
-use crate::offload::cpu::calibrate::{self, CALIBRATION_LIMIT};
+use crate::offload::cpu::calibrate::{self, CALIBRATION_LIMIT, Footprint};
 use crate::offload::dsa::discover::{self, Found, NoWorkQueue, Skipped, Why, Wish, WorkQueue};
 use crate::offload::dsa::open::{self, Instructions, Wants};
 use crate::offload::dsa::queue::{Queue, QueueId, Queues};
@@ -53,7 +53,9 @@ pub(super) fn center(
         }),
         false => calibrate::streamed_from(largest_cache(), &[]),
     };
-    let sizes = CpuSizes { at_once_max: AT_ONCE_MAX, slice: SLICE, streamed_from };
+    let footprint = Footprint::new(config.neighbour_cache, largest_cache());
+    let sizes =
+        CpuSizes { at_once_max: AT_ONCE_MAX, slice: SLICE, streamed_from: footprint.streamed_from(streamed_from) };
     let defaults = Settings::default();
     let timeout = config.timeout.unwrap_or(defaults.timeout);
     let batching = config.batching(shared.settings.wait.max_added);
@@ -64,9 +66,16 @@ pub(super) fn center(
     let router =
         |flow: &Flow| Router::new(if dedicated(flow) { Costs::DEDICATED } else { Costs::STARTING }, streamed_from);
     let reopening = || Reopening::new(opener(config, config.instructions(cpu)));
-    let device =
-        flow.map(|flow| Device { router: router(&flow), flow, reopening: reopening(), node: None, bound_ns: 0 });
+    let plans = shared.lanes().iter().map(|lane| &lane.info.plan);
+    let node = common_node(plans.map(|plan| plan.cpu.map(|_| plan.node)));
+    let device = flow.map(|flow| Device { router: router(&flow), flow, reopening: reopening(), node, footprint });
     Center { may_wait: blocking::may_be_kept, ..Center::new(shared.clone(), sizes, device) }
+}
+
+/// The NUMA node that all lanes are bound to; `None`: to several, or to none. `lanes`: each one's node, if it is bound.
+fn common_node(mut lanes: impl Iterator<Item = Option<usize>>) -> Option<u32> {
+    let first = lanes.next()??;
+    if lanes.all(|node| node == Some(first)) { u32::try_from(first).ok() } else { None }
 }
 
 /// The queues, opened and tried. `None`: there are none, and none is demanded.
@@ -188,5 +197,24 @@ pub(super) fn spawn_reaper(handle: &Handle, center: &Center) -> Result<Bell, Err
 pub(super) fn shutdown(center: &Center, deadline: Instant) {
     if let Some(device) = &center.device {
         let _ = device.flow.shutdown(deadline.max(Instant::now() + LAST_ANSWERS));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_have_a_node_in_common_if_all_are_bound_to_it() {
+        for (lanes, node) in [
+            (&[Some(1), Some(1)][..], Some(1)),
+            (&[Some(0)], Some(0)),
+            (&[Some(0), Some(1)], None),
+            (&[Some(1), None], None),
+            (&[None, None], None),
+            (&[], None),
+        ] {
+            assert_eq!(common_node(lanes.iter().copied()), node, "{lanes:?}");
+        }
     }
 }

@@ -12,6 +12,10 @@ use crate::arch::memory::Streaming;
 
 /// Copies from so many bytes on are streamed where nothing was measured and the cache's size is unknown: half of 16 MiB, a common share.
 const STREAMED_FROM_UNKNOWN: usize = 8 << 20;
+/// The last-level cache where its size is unknown: twice that.
+const CACHE_UNKNOWN: usize = 2 * STREAMED_FROM_UNKNOWN;
+/// Smaller copies are not streamed whatever a neighbour needs, in bytes: they hardly displace anything, and streaming them takes several times as long.
+const STREAMED_BESIDE_NEIGHBOUR_MIN: usize = 64 << 10;
 /// Whatever a cache states, in bytes: below, the second-level cache alone may hold both ranges; above, no cache does.
 const STREAMED_FROM_RANGE: std::ops::RangeInclusive<usize> = (1 << 20)..=(64 << 20);
 
@@ -46,6 +50,29 @@ pub(crate) fn streamed_from(cache: Option<usize>, samples: &[Sample]) -> usize {
     let lost = |sample: &&Sample| sample.streamed_ns.is_some_and(|streamed| streamed > sample.plain_ns);
     let lost = samples.iter().filter(lost).map(|sample| sample.bytes).max();
     lost.map_or(expected, |lost| expected.max(2 * lost))
+}
+
+/// What a neighbour needs of the last-level cache, and how large that is, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Footprint {
+    /// 0: nothing is known, and nothing is kept clear of.
+    pub(crate) needs: usize,
+    pub(crate) cache: usize,
+}
+
+impl Footprint {
+    pub(crate) fn new(needs: usize, cache: Option<usize>) -> Self {
+        Self { needs, cache: cache.unwrap_or(CACHE_UNKNOWN) }
+    }
+
+    /// From which size copies of the CPU are streamed, that would be from `otherwise` on: the first size whose two ranges displace what the neighbour needs.
+    pub(crate) fn streamed_from(self, otherwise: usize) -> usize {
+        if self.needs == 0 {
+            return otherwise;
+        }
+        let free = self.cache.saturating_sub(self.needs) / 2;
+        free.saturating_add(1).max(STREAMED_BESIDE_NEIGHBOUR_MIN).min(otherwise)
+    }
 }
 
 /// The size from which streaming should pay, by the cache alone.
@@ -115,6 +142,23 @@ mod tests {
     use super::*;
 
     const MIB: usize = 1 << 20;
+
+    #[test]
+    fn a_neighbour_is_kept_clear_of() {
+        const MIB: usize = 1 << 20;
+        let from = |needs, otherwise| Footprint::new(needs, Some(32 * MIB)).streamed_from(otherwise);
+        assert_eq!(from(0, 16 * MIB), 16 * MIB, "nothing is known of one");
+        assert_eq!(from(8 * MIB, 16 * MIB), 12 * MIB + 1);
+        assert_eq!(from(30 * MIB, 16 * MIB), MIB + 1);
+        assert_eq!(from(30 * MIB, MIB), MIB, "never later than otherwise");
+        assert_eq!(from(32 * MIB, 16 * MIB), STREAMED_BESIDE_NEIGHBOUR_MIN);
+        assert_eq!(from(usize::MAX, 16 * MIB), STREAMED_BESIDE_NEIGHBOUR_MIN);
+        assert_eq!(
+            Footprint::new(MIB, None).streamed_from(16 * MIB),
+            7 * MIB + MIB / 2 + 1,
+            "16 MiB are taken for a cache"
+        );
+    }
 
     #[test]
     fn streaming_begins_where_it_is_never_slower() {
