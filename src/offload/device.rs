@@ -95,13 +95,7 @@ impl Device {
         put: impl Fn(&mut T, Ticket),
     ) -> Option<Tickets> {
         let go = |queue: &Queue, copies: &mut [T]| {
-            if demanded || copies.is_empty() {
-                copies.len()
-            } else if self.takes_untimed_turn() {
-                self.go(queue, intent, copies, &copy_of)
-            } else {
-                0
-            }
+            if demanded { copies.len() } else { self.go(queue, intent, copies, &copy_of) }
         };
         // SAFETY: the caller's promise.
         unsafe { self.flow.submit_copies(go, intent, copies, &copy_of, put) }
@@ -120,7 +114,8 @@ impl Device {
         })
     }
 
-    /// How many of these are for this queue, of the first ones.
+    /// How many of these are for this queue, of the first ones. None if they are to be timed.
+    #[inline(never)]
     fn go<T>(
         &self,
         queue: &Queue,
@@ -128,6 +123,9 @@ impl Device {
         copies: &mut [T],
         copy_of: &impl Fn(&mut T) -> Option<(*const u8, *mut u8, usize)>,
     ) -> usize {
+        if copies.is_empty() || !self.takes_untimed_turn() {
+            return 0;
+        }
         let view = self.view(queue);
         let (mut count, mut gain) = (0, BatchGain::default());
         for one in copies {

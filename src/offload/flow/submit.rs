@@ -1,5 +1,6 @@
 //! How operations get into the flow: a slot each, then the backlog or the device.
 
+use std::mem::ManuallyDrop;
 use std::task::Waker;
 
 use super::claims::{Claim, numbers};
@@ -171,7 +172,7 @@ impl Core {
         let (memory, mut line) = (page.memory.records(), Line::of(first));
         let mut to = page.memory.list(run.batch());
         let most = copies.len().min(TOGETHER);
-        for one in &mut copies[..most] {
+        for (number, one) in copies[..most].iter_mut().enumerate() {
             let Some(copy) = copy_of(one) else { break };
             if !takes.contains(copy.2) {
                 break;
@@ -183,11 +184,11 @@ impl Core {
             here.set_origin(origin);
             here.publish_new();
             put(one, Ticket::at(page, line, note));
-            run.count += 1;
+            run.count = number + 1;
             (line, to) = (line.next(), to.wrapping_add(1));
         }
         let count = run.count;
-        drop(run); // and it is submitted
+        run.submit();
         (count > 0).then(|| Tickets::new(page, Line::of(first), note, count as u32))
     }
 
@@ -351,7 +352,7 @@ impl Core {
     }
 }
 
-/// Slots that follow each other, and a batch of what is in the first of them, which is submitted when this is dropped: also if a buffer panics when it is asked
+/// Slots that follow each other, and a batch of what is in the first of them, which is [submitted](Self::submit), or when this is dropped: if a buffer panics when it is asked
 /// where it is.
 ///
 /// Whoever makes one holds [`TOGETHER`] slots from `first` on, that of the batch behind them, and a credit of the queue; the page is at home; and of the slots the first
@@ -398,6 +399,13 @@ impl Run<'_> {
         self.page.slot(self.batch()).set_prepared(wanted);
     }
 
+    /// Submits what there is. As when it is dropped, but in place.
+    #[inline(always)]
+    fn submit(self) {
+        let run = ManuallyDrop::new(self);
+        if run.count == TOGETHER { run.submit_batch(TOGETHER) } else { run.submit_short() }
+    }
+
     /// With slots left over.
     #[cold]
     fn submit_short(&self) {
@@ -440,10 +448,11 @@ impl Run<'_> {
     }
 }
 
+/// Only where a buffer panics.
 impl Drop for Run<'_> {
-    #[inline(always)]
+    #[cold]
     fn drop(&mut self) {
-        if self.count == TOGETHER { self.submit_batch(TOGETHER) } else { self.submit_short() }
+        self.submit_short(); // with no slot left over, none is given back
     }
 }
 
