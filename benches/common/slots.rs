@@ -55,11 +55,21 @@ impl Slots {
 pub fn interleave(
     wanted: usize,
     witness: &Witness,
+    slot: impl FnMut(Cell) -> Result<Option<f64>, String>,
+) -> Result<Slots, String> {
+    interleave_within(PATIENCE, wanted, witness, slot)
+}
+
+/// As [`interleave`], for a figure that takes longer.
+pub fn interleave_within(
+    patience: Duration,
+    wanted: usize,
+    witness: &Witness,
     mut slot: impl FnMut(Cell) -> Result<Option<f64>, String>,
 ) -> Result<Slots, String> {
     let mut slots = Slots::default();
     let began = Instant::now();
-    while slots.clean() < wanted && began.elapsed() < PATIENCE {
+    while slots.clean() < wanted && began.elapsed() < patience {
         for cell in [Cell::A, Cell::Ours, Cell::AAgain] {
             let (measured, clean) = witness.watch(|| slot(cell));
             match measured? {

@@ -3,7 +3,7 @@
 //! **Method.** A slot is 800 events at random instants, 20 000 a second. The producer is a task of the compute lane, so relief is wanted and each empty pass
 //! is followed by one PAUSE. The poller looks at one word and does nothing else. Four slots that follow each other are a group: 3200 events a side, of
 //! which 32 lie above the 99th percentile, so that it is not a matter of a few. Figure: ours less the reference's in the same group, at the median of
-//! the quieter 10 of 20 groups: those in which the three percentiles are least in sum. In the same group, since what a line's way between the cpus takes
+//! the quietest 20 of 60 groups: those in which the three percentiles are least in sum. In the same group, since what a line's way between the cpus takes
 //! changes from second to second with the neighbours of the machine, for both sides alike; the quieter ones, since interrupts and the hypervisor only ever
 //! add, to all three alike, and the sum prefers none of them.
 //!
@@ -16,19 +16,27 @@
 //!
 //! **Beside.** Pass, round, PAUSE, both sides' medians and 99th percentiles, and the cpu time of the poll lane in its slots.
 
+use std::time::Duration;
+
 use twolane::{Etiquette, Role};
 
 use super::detect::{Seats, by_hand, on_lane};
 use crate::common::cpu::thread_cpu_ns;
 use crate::common::figure::{Bound, Figure, Noise};
 use crate::common::lanes::{Lanes, Machine, builder};
-use crate::common::slots::{Cell, SLOTS, interleave};
+use crate::common::slots::{Cell, interleave_within};
 use crate::common::stats::{best, median, quantile};
 use crate::common::ticks;
 use crate::common::witness::Witness;
 
 /// Slots whose events make one percentile.
 const GROUP: usize = 4;
+/// Groups: one of them takes half a second.
+const GROUPS: usize = 60;
+/// Those of them that count: the quietest third.
+const QUIET_PART: usize = 3;
+/// How long all of them may take.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn figures(machine: &Machine) -> Result<Vec<Figure>, String> {
     let lanes = Lanes::start(builder().etiquette(Etiquette::Latency))?;
@@ -39,7 +47,7 @@ pub fn figures(machine: &Machine) -> Result<Vec<Figure>, String> {
         (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     // A slot's figure is its place in here: what counts is made of several.
     let mut late: Vec<Vec<f64>> = Vec::new();
-    let slots = interleave(SLOTS * GROUP, &witness, |cell| {
+    let slots = interleave_within(PATIENCE, GROUPS * GROUP, &witness, |cell| {
         let seed = late.len() as u64 + 1;
         let seen = match cell {
             Cell::Ours => {
@@ -75,7 +83,7 @@ pub fn figures(machine: &Machine) -> Result<Vec<Figure>, String> {
     quiet.sort_by(|&one, &other| {
         (a[one] + ours[one] + a_again[one]).total_cmp(&(a[other] + ours[other] + a_again[other]))
     });
-    quiet.truncate(groups.div_ceil(2));
+    quiet.truncate(groups.div_ceil(QUIET_PART));
     let over_groups = |of: &dyn Fn(usize) -> f64| median(&quiet.iter().map(|&group| of(group)).collect::<Vec<f64>>());
     let (pass, round) = (median(&passes), median(&rounds));
     Ok(vec![Figure {
