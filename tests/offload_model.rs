@@ -163,7 +163,7 @@ fn all_of_which_a_device_loses_some() {
     let (mut lost, mut kept) = (0, 0);
     for seed in 0..20 {
         let device = device(Profile::strict(seed));
-        device.set_faults(lossy.clone());
+        device.set_faults(lossy);
         let _driven = device.spawn();
         let rt = pairs(1).model_device(&device).copy_timeout(Duration::from_millis(20)).build().unwrap();
         let gone = Arc::new(AtomicUsize::new(0));

@@ -110,7 +110,7 @@ impl Copies {
     /// full; the CPU is cheaper) begin as `copy_many` would have them.
     ///
     /// # Errors
-    /// At least one failed: [`FailedCopies`] has the others' buffers, and why.
+    /// At least one failed: [`FailedCopies`](super::FailedCopies) has the others' buffers, and why.
     ///
     /// # Cost
     /// No allocation for up to 8 pairs that go to the only queue there is.

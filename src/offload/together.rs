@@ -43,6 +43,11 @@ pub struct CopyingAll<S: ReadBuffer, D: WriteBuffer> {
     rest: Option<Box<Rest<S, D>>>,
 }
 
+/// What became of one.
+type Answer<S, D> = Result<(S, D), Failed<(S, D)>>;
+/// What became of all of them.
+type Answers<S, D> = Result<Vec<(S, D)>, FailedCopies<S, D>>;
+
 /// It has answered.
 const OVER: usize = usize::MAX;
 
@@ -57,12 +62,13 @@ struct Rest<S: ReadBuffer, D: WriteBuffer> {
 
 enum Other<S: ReadBuffer, D: WriteBuffer> {
     Pending(Offloading<Copying<S, D>>),
-    Answered(Result<(S, D), Failed<(S, D)>>),
+    Answered(Answer<S, D>),
 }
 
 /// Copies of which at least one has no answer.
 pub struct FailedCopies<S, D> {
     /// Each one's buffers, or why it failed, in the order in which they were asked for.
+    #[allow(clippy::type_complexity)] // in full, for whoever reads the page
     pub each: Vec<Result<(S, D), Failed<(S, D)>>>,
 }
 
@@ -94,7 +100,7 @@ impl<S: ReadBuffer, D: WriteBuffer> CopyingAll<S, D> {
     }
 
     #[inline(never)]
-    fn poll_all(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<(S, D)>, FailedCopies<S, D>>> {
+    fn poll_all(&mut self, cx: &mut Context<'_>) -> Poll<Answers<S, D>> {
         assert_ne!(self.done, OVER, "copies were polled after they had answered");
         // The others in any case: what they do while they are looked at should not wait.
         let (plain, others) = (self.poll_plain(cx), self.poll_others(cx));
@@ -140,7 +146,7 @@ impl<S: ReadBuffer, D: WriteBuffer> CopyingAll<S, D> {
     }
 
     /// All are over.
-    fn answer(&mut self) -> Result<Vec<(S, D)>, FailedCopies<S, D>> {
+    fn answer(&mut self) -> Answers<S, D> {
         self.done = OVER;
         // SAFETY: it was there until now, and nobody looks for it any more.
         let mut pairs = unsafe { ManuallyDrop::take(&mut self.pairs) }.into_inner();
@@ -200,7 +206,7 @@ impl<S: ReadBuffer, D: WriteBuffer> Rest<S, D> {
 }
 
 impl<S: ReadBuffer, D: WriteBuffer> Other<S, D> {
-    fn answer(self) -> Option<Result<(S, D), Failed<(S, D)>>> {
+    fn answer(self) -> Option<Answer<S, D>> {
         match self {
             Self::Answered(answer) => Some(answer),
             Self::Pending(_) => None, // not when all are over

@@ -63,7 +63,7 @@ impl<F> PollFn<F> {
     /// the closure.
     ///
     /// Readable means: a read would not block, so also that the peer has hung up, or that an error waits to be fetched. A poller reads until its descriptor has no
-    /// more, and returns [`Progress::Done`](super::Progress::Done) at the end of the stream. If it leaves something unread and returns `Idle`, its lane cannot sleep: it
+    /// more, and returns [`Progress::Done`] at the end of the stream. If it leaves something unread and returns `Idle`, its lane cannot sleep: it
     /// polls on, with relief, tries to park ten times a second at least, and counts in [`LaneMetrics::fruitless_parks`](crate::LaneMetrics::fruitless_parks).
     ///
     /// # Errors
