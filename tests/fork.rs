@@ -145,7 +145,9 @@ fn what_had_not_ended_before_the_fork_is_an_error_at_once() {
         let awaited = rt.spawn(std::future::pending::<()>()).abort_on_drop();
         let (release, hold) = std::sync::mpsc::channel::<()>();
         let runs = rt.spawn_compute(move || hold.recv().is_err());
-        let queued = rt.spawn_compute(|| 1);
+        // Most likely queued; a lane that takes it does not end it either.
+        let (release_next, hold_next) = std::sync::mpsc::channel::<()>();
+        let queued = rt.spawn_compute(move || hold_next.recv().is_err());
         forked(|| {
             assert!(!runs.is_finished() && !poller.is_finished());
             aborted.abort();
@@ -160,7 +162,7 @@ fn what_had_not_ended_before_the_fork_is_an_error_at_once() {
             assert!(matches!(error, PollerError::Shutdown) && error.to_string().contains("forked"), "{error}");
             own.shutdown(SOON).unwrap();
         });
-        drop(release);
+        drop((release, release_next));
         rt.shutdown(SOON).unwrap();
     });
 }

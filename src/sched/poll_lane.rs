@@ -22,9 +22,9 @@ const LEND_PAUSE_NS: u64 = 1_000_000;
 const PREEMPTED_TIMES: u64 = 4;
 /// See [`PREEMPTED_TIMES`]: 20 us.
 const PREEMPTED_NS: u64 = 20_000;
-/// Of so many waits of one PAUSE, one is timed. A PAUSE that became another is found out after 32 such in a row, some 0.2 ms, and the looks at the clock are a
-/// hundredth of what they were.
-const PAUSES_A_TIMED_ONE: u32 = 64;
+/// Of so many waits of one PAUSE, one is timed. A PAUSE that became another is found out after 32 such in a row, some 0.5 ms. A timed one takes half as long again, so they are
+/// to be well below one in a hundred: else the 99th percentile of a lane's latency would be theirs.
+const PAUSES_A_TIMED_ONE: u32 = 256;
 /// A shared lane looks at other lanes' queues every so many turns: each look costs a line a lane.
 const SHARED_STEAL_TURNS: u32 = 16;
 
