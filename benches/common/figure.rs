@@ -57,7 +57,8 @@ impl Figure {
         self
     }
 
-    /// A bound that lies inside the noise, and a value that lies nearer to its bound than the noise reaches, decide nothing.
+    /// A bound that lies inside the noise, and a value that lies nearer to its bound than the noise reaches, decide nothing. A bound that is what the reference itself would
+    /// get demands a gain, and a gain beyond the noise is one.
     pub fn verdict(&self) -> Verdict {
         let (noise, room) = match (self.noise, self.bound) {
             (None, _) => (0.0, f64::INFINITY),
@@ -66,7 +67,7 @@ impl Figure {
             }
         };
         let too_few = self.clean.is_some_and(|clean| clean < SLOTS);
-        if !self.value.is_finite() || !noise.is_finite() || noise >= room || too_few {
+        if !self.value.is_finite() || !noise.is_finite() || (room > 0.0 && noise >= room) || too_few {
             return Verdict::Unresolved;
         }
         let beyond = match self.bound {
