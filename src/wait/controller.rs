@@ -272,6 +272,8 @@ struct Bounds {
     look: u64,
     /// [`DOUBT_NS`].
     doubt: u64,
+    /// [`OVERSHOOT_TIMES`], as `Controller::overshoot` has it.
+    overshoot_most: u64,
     fruitless_idle_max: u64,
     park_entry: u64,
     /// Two passes further apart than this, without a park between them, are not to be explained.
@@ -360,6 +362,7 @@ impl Controller {
             preempted_min: rate.ticks_from_ns(PREEMPTED_MIN_NS),
             look: rate.ticks_from_ns(LOOK_NS),
             doubt: rate.ticks_from_ns(DOUBT_NS),
+            overshoot_most: overshoot_most(rate.ticks_from(settings.max_added)),
             fruitless_idle_max: rate.ticks_from_ns(FRUITLESS_IDLE_MAX_NS).max(park_after),
             park_entry: rate.ticks_from_ns(PARK_ENTRY_NS),
             leap: rate.ticks_from_ns(LEAP_NS),
@@ -460,6 +463,7 @@ impl Controller {
             return;
         }
         (self.bounds.mean, self.bounds.max_added) = (mean, max_added);
+        self.bounds.overshoot_most = overshoot_most(max_added);
         self.budget = Budget::new(mean);
         self.planned = Planned::default();
         (self.segment, self.last, self.carry) = (Segment::default(), Last::default(), 0);
@@ -495,8 +499,7 @@ impl Controller {
         self.late_dozes = if took > usual { self.late_dozes.saturating_add(1) } else { 0 };
         let chosen = if self.late_dozes < LATE_DOZES { took.min(usual) } else { took };
         if took >= asked {
-            let known_most = self.bounds.max_added.saturating_mul(OVERSHOOT_TIMES * AVERAGE_OVER);
-            self.overshoot = averaged(self.overshoot, chosen - asked).min(known_most);
+            self.overshoot = averaged(self.overshoot, chosen - asked).min(self.bounds.overshoot_most);
         } else {
             // Whole PAUSEs fall short by less than one. By more, news cut the doze short.
             self.carry = if asked - took < self.bounds.pause { asked - took } else { 0 };
@@ -860,6 +863,11 @@ impl Sooner {
             self.penalty /= 2;
         }
     }
+}
+
+/// See [`OVERSHOOT_TIMES`].
+fn overshoot_most(max_added: u64) -> u64 {
+    max_added.saturating_mul(OVERSHOOT_TIMES * AVERAGE_OVER)
 }
 
 /// The next value of a moving average, kept times [`AVERAGE_OVER`].
