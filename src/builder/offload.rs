@@ -198,7 +198,8 @@ impl Builder {
     /// go to a device already where that costs the core a little more than to copy (0.04 ns a byte, an estimate from a published study of a neighbour beside `memcpy`), and
     /// past the caches where the CPU does them, though not below 64 KiB. 0 to 64 GiB; default: 0, nothing is known of a neighbour. `TWOLANE_NEIGHBOUR_CACHE` overrides it.
     ///
-    /// Effect: [`CopyCounts::device`](crate::offload::CopyCounts::device) grows, and the neighbour's cache misses fall. Too large a value costs the copies themselves: what is streamed is not in
+    /// Effect: [`CopyCounts::device`](crate::offload::CopyCounts::device) grows. What a neighbour gains by it was not measured by us: there was no device, and no cache that two of our
+    /// cpus were seen to share. Too large a value costs the copies themselves: what is streamed is not in
     /// the cache for whoever reads it next.
     ///
     /// # Errors

@@ -301,7 +301,7 @@ const LATE_DOZES: u32 = 2;
 /// be forgotten before somebody tries again.
 const OVERSHOOT_TIMES: u64 = 2;
 /// 10 ms: while every wait is taken to last beyond `max_added`, nothing tells when that is over: two waits in a row that were preempted look like it. So an eighth of what
-/// is known is forgotten each time, and after some 50 ms a wait is tried. Where they really take that long, it is one event in some thousand that pays for the trial.
+/// is known is forgotten each time, and after some 50 ms a wait is tried. Where they really take 43 us beyond what was asked, some ten to a hundred waits a second are such trials.
 const DOUBT_NS: u64 = 10_000_000;
 /// A doze that took more than this many times what was asked, and more than [`PREEMPTED_MIN_NS`], was preempted:
 /// nothing to learn.
